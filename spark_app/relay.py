@@ -3,7 +3,7 @@
 import argparse
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 EPILOG = """
 An argument @FILE stands for the lines of FILE, one argument a line: secrets belong there, never on a command line.

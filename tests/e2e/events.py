@@ -99,7 +99,8 @@ class Writer:
     def write(self, stream: Iterable[Event]) -> int:
         """Write the events and return how many; raises KafkaError when the broker refuses a batch."""
         count = 0
-        for count, event in enumerate(stream, 1):
+        for event in stream:
+            count += 1
             number, position = event.partition, self._sizes[event.partition]
             batch = self._open.get(number) or self._open.setdefault(number, self._batch())
             batch.append(position, int(time.time() * 1000), event.key, event.value, event.headers)

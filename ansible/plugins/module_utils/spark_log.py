@@ -1,0 +1,41 @@
+"""What the logs of spark-submit and of a Spark application say. Pure: text in, facts out (Python 3.6)."""
+
+import re
+from collections import Counter
+
+APPLICATION = re.compile(r"\bapplication_\d+_\d+\b")
+_TRACKING = re.compile(r"tracking URL: (\S+)")
+_STAMP = re.compile(r"^\S+ \S+ (?P<level>INFO|WARN|ERROR|FATAL) (?P<text>.*)$")
+_THROWN = re.compile(r"^(?:Caused by: )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")
+_USAGE = re.compile(r"^\S+\.py: error: .*$")
+_NOISE = ("SparkUserAppException", "SparkException: Application application_", "Exception in thread")
+_MISSED = re.compile(r"Connection to node .* could not be established.*|Bootstrap broker .* disconnected.*")
+
+
+def application_id(submit_log: str) -> str | None:
+    """The application that spark-submit says it submitted."""
+    found = re.search(r"Submitted application (application_\d+_\d+)", submit_log)
+    return found.group(1) if found else None
+
+
+def tracking_url(submit_log: str) -> str | None:
+    """The ResourceManager's page of that application."""
+    found = _TRACKING.findall(submit_log)
+    return found[-1] if found else None
+
+
+def unreachable(log: str) -> list[str]:
+    """Lines in which the Kafka client says that it reached no broker: each broker once, the most frequent first."""
+    lines = [match.group("text") for match in map(_STAMP.match, log.splitlines()) if match]
+    counted = Counter(re.sub(r"\[\w+ clientId=\S+\] ", "", line) for line in lines if _MISSED.search(line))
+    return [line for line, _ in counted.most_common()]
+
+
+def root_cause(log: str) -> str | None:
+    """The line that says why the application failed: the innermost exception of the last stack trace."""
+    thrown = [line.strip() for line in log.splitlines() if _USAGE.match(line) or _THROWN.match(line)]
+    thrown = [line for line in thrown if not any(noise in line for noise in _NOISE)]
+    inner = [line[len("Caused by: ") :] for line in thrown if line.startswith("Caused by: ")]
+    if inner:
+        return inner[-1]
+    return thrown[-1] if thrown else None

@@ -1,0 +1,133 @@
+#!/usr/bin/python
+"""Submit a Spark application to YARN."""
+
+import hashlib
+import os
+from typing import Any, Dict, List
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.kafka.natmap.plugins.module_utils import spark_log
+
+DOCUMENTATION = """
+module: spark_submit
+short_description: Submit a Spark application to YARN
+description:
+  - Runs C(spark-submit) in cluster mode and returns as soon as the ResourceManager has accepted the application.
+  - Follow it with M(kafka.natmap.yarn_application).
+options:
+  spark_home:
+    description: Where Spark is installed.
+    type: path
+    required: true
+  application:
+    description: The application's main file.
+    type: path
+    required: true
+  arguments:
+    description: Its arguments. They can be seen in the process list, so secrets belong in a file.
+    type: list
+    elements: str
+    default: []
+  jars:
+    description: Jars on the class path of driver and executors.
+    type: list
+    elements: path
+    default: []
+  files:
+    description: Files that are put into the working directory of driver and executors.
+    type: list
+    elements: path
+    default: []
+  conf:
+    description: Spark's properties.
+    type: dict
+    default: {}
+  environment:
+    description: The environment of C(spark-submit), such as C(HADOOP_CONF_DIR).
+    type: dict
+    default: {}
+author:
+  - The kafka-natmap authors
+"""
+
+EXAMPLES = """
+- name: Submit the relay
+  kafka.natmap.spark_submit:
+    spark_home: /opt/spark
+    application: /srv/spark-jobs/relay/relay.py
+    arguments: ["@relay.args"]
+    files: [/srv/spark-jobs/relay/relay.args]
+    environment:
+      HADOOP_CONF_DIR: /etc/hadoop/conf
+"""
+
+RETURN = """
+application_id:
+  description: The application's id at the ResourceManager.
+  returned: success
+  type: str
+tracking_url:
+  description: The ResourceManager's page of the application.
+  returned: success
+  type: str
+git_blob:
+  description: The name that git gives to the bytes of the submitted main file.
+  returned: success
+  type: str
+"""
+
+
+def git_blob(path: str) -> str:
+    """The object name of a file's bytes in a git repository of SHA-1 format (gitformat-pack)."""
+    with open(path, "rb") as file:
+        content = file.read()
+    # usedforsecurity is missing before Python 3.9; this names bytes, it protects nothing
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def command_line(params: Dict[str, Any]) -> List[str]:
+    """What is run."""
+    command = [os.path.join(params["spark_home"], "bin", "spark-submit")]
+    command += ["--master", "yarn", "--deploy-mode", "cluster"]
+    for option in "jars", "files":
+        if params[option]:
+            command += [f"--{option}", ",".join(params[option])]
+    conf = dict(params["conf"], **{"spark.yarn.submit.waitAppCompletion": "false"})
+    for key in sorted(conf):
+        command += ["--conf", f"{key}={conf[key]}"]
+    return [*command, params["application"], *params["arguments"]]
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "spark_home": {"type": "path", "required": True},
+            "application": {"type": "path", "required": True},
+            "arguments": {"type": "list", "elements": "str", "default": []},
+            "jars": {"type": "list", "elements": "path", "default": []},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "conf": {"type": "dict", "default": {}},
+            "environment": {"type": "dict", "default": {}},
+        },
+    )
+    command = command_line(module.params)
+    if not os.access(command[0], os.X_OK):
+        module.fail_json(msg=f"{command[0]} is no program: install Spark there or set spark_home")
+    environment = dict(module.params["environment"], SPARK_HOME=module.params["spark_home"])
+    code, out, log = module.run_command(command, environ_update=environment)
+    application = spark_log.application_id(log)
+    if code or not application:
+        reason = spark_log.root_cause(log) or log.strip()[-500:] or "it said nothing"
+        module.fail_json(msg=f"spark-submit ended with {code}: {reason}", cmd=command, stdout=out, stderr=log)
+    module.exit_json(
+        changed=True,
+        application_id=application,
+        tracking_url=spark_log.tracking_url(log),
+        git_blob=git_blob(module.params["application"]),
+        cmd=command,
+    )
+
+
+if __name__ == "__main__":
+    main()

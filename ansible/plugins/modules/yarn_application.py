@@ -1,0 +1,165 @@
+#!/usr/bin/python
+"""Wait for a YARN application and say why it failed."""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from typing import Any, Dict
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.kafka.natmap.plugins.module_utils import spark_log
+
+DOCUMENTATION = """
+module: yarn_application
+short_description: Wait for a YARN application and say why it failed
+description:
+  - Asks the ResourceManager until the application has come as far as O(reach), or O(timeout) is over.
+  - Of a failed application it reads the containers' logs and returns the line that says why.
+options:
+  application_id:
+    description: The application's id.
+    type: str
+    required: true
+  resourcemanager:
+    description: Base URL of the ResourceManager's web server.
+    type: str
+    required: true
+  reach:
+    description: V(running) or V(ended). An application that has ended has also run.
+    type: str
+    choices: [running, ended]
+    default: ended
+  timeout:
+    description: Seconds to wait in one call; use C(until) for more, so that progress is shown.
+    type: int
+    default: 20
+  spark_home:
+    description: Where Spark is installed; its classes read the logs.
+    type: path
+    required: true
+  environment:
+    description: The environment in which logs are read, such as C(HADOOP_CONF_DIR).
+    type: dict
+    default: {}
+author:
+  - The kafka-natmap authors
+"""
+
+EXAMPLES = """
+- name: Wait until the application has ended
+  kafka.natmap.yarn_application:
+    application_id: application_1700000000000_0001
+    resourcemanager: http://master:8088
+    spark_home: /opt/spark
+  register: application
+  until: application.reached
+  retries: 30
+  delay: 0
+"""
+
+RETURN = """
+reached:
+  description: Whether it has come as far as asked.
+  returned: success
+  type: bool
+state:
+  description: YARN's state, such as RUNNING.
+  returned: success
+  type: str
+final_status:
+  description: UNDEFINED, SUCCEEDED, FAILED or KILLED.
+  returned: success
+  type: str
+tracking_url:
+  description: Where to look at it.
+  returned: success
+  type: str
+seconds:
+  description: How long it has run, or ran.
+  returned: success
+  type: float
+cause:
+  description: Why it failed, in its own words, else empty.
+  returned: success
+  type: str
+unreachable:
+  description: The lines in which its Kafka client says which broker it could not connect to.
+  returned: success
+  type: list
+  elements: str
+"""
+
+ENDED = ("FINISHED", "FAILED", "KILLED")
+REACHED = {"running": ("RUNNING", *ENDED), "ended": ENDED}
+# the last bytes of each container's log hold the reason; the whole of a long job's would be gigabytes
+LOG_BYTES = 200000
+
+
+def ask(base: str, application: str) -> Dict[str, Any]:
+    """The ResourceManager's report; OSError when it does not answer."""
+    url = f"{base.rstrip('/')}/ws/v1/cluster/apps/{application}"
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.loads(answer.read().decode())["app"]
+
+
+def wait(params: Dict[str, Any]) -> Dict[str, Any]:
+    """The last report within the time allowed."""
+    end = time.monotonic() + params["timeout"]
+    while True:
+        try:
+            report = ask(params["resourcemanager"], params["application_id"])
+            if report["state"] in REACHED[params["reach"]] or time.monotonic() > end:
+                return report
+        except OSError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(1)
+
+
+def logs(module: AnsibleModule) -> str:
+    """The end of each container's stderr, driver's first."""
+    params = module.params
+    command = [os.path.join(params["spark_home"], "bin", "spark-class")]
+    command += ["org.apache.hadoop.yarn.client.cli.LogsCLI", "-applicationId", params["application_id"]]
+    command += ["-log_files", "stderr", "-size", str(-LOG_BYTES)]
+    environment = dict(params["environment"], SPARK_HOME=params["spark_home"])
+    return module.run_command(command, environ_update=environment)[1]
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "application_id": {"type": "str", "required": True},
+            "resourcemanager": {"type": "str", "required": True},
+            "reach": {"type": "str", "choices": ["running", "ended"], "default": "ended"},
+            "timeout": {"type": "int", "default": 20},
+            "spark_home": {"type": "path", "required": True},
+            "environment": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        report = wait(module.params)
+    except OSError as error:
+        asked = f"{module.params['resourcemanager']} does not answer about {module.params['application_id']}"
+        module.fail_json(msg=f"{asked} ({error}): is the ResourceManager up, and its address right?")
+    failed = report["state"] in ENDED and report["finalStatus"] != "SUCCEEDED"
+    log = logs(module) if failed else ""
+    module.exit_json(
+        changed=False,
+        reached=report["state"] in REACHED[module.params["reach"]],
+        state=report["state"],
+        final_status=report["finalStatus"],
+        tracking_url=report.get("trackingUrl", ""),
+        seconds=report["elapsedTime"] / 1000.0,
+        cause=(spark_log.root_cause(log) or report["diagnostics"].strip()) if failed else "",
+        unreachable=spark_log.unreachable(log),
+    )
+
+
+if __name__ == "__main__":
+    main()
