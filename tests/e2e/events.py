@@ -78,9 +78,9 @@ def _headers(number: int, noise: int) -> list[Header]:
 
 
 def create_topic(bootstrap: list[str], topic: str, partitions: int) -> None:
-    """Create `topic` with one replica of each partition."""
+    """Create `topic` with as many replicas as the brokers give by default."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=-1)])
     admin.close()
 
 
