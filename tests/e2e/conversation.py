@@ -12,12 +12,12 @@ SECONDS = 3
 API_VERSIONS, CORRELATION = 18, 7
 
 
-def ask(host, port):
-    """Number of request types that the broker takes; OSError when there is no broker."""
+def ask(host: str, port: int) -> dict[str, int | str]:
+    """The local port, and what came of it."""
     client = socket.socket()
     client.settimeout(SECONDS)
     client.bind(("", 0))
-    result = {"port": client.getsockname()[1]}
+    result: dict[str, int | str] = {"port": client.getsockname()[1]}
     try:
         with client:
             client.connect((host, port))
@@ -28,8 +28,8 @@ def ask(host, port):
             if (correlation, error) != (CORRELATION, 0):
                 raise OSError("this is not Kafka")
             result["answer"] = count
-    except OSError as error:
-        result["error"] = str(error)
+    except (OSError, struct.error) as error:
+        result["error"] = str(error) or type(error).__name__
     return result
 
 

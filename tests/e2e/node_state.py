@@ -29,7 +29,7 @@ LISTINGS = {
 }
 
 
-def describe(path):
+def describe(path: str) -> str:
     """Kind, mode, owner and content of one file."""
     info = os.lstat(path)
     if stat.S_ISLNK(info.st_mode):
@@ -42,7 +42,7 @@ def describe(path):
     return f"{stat.filemode(info.st_mode)} {info.st_uid}:{info.st_gid} {content}"
 
 
-def listing(command):
+def listing(command: list[str]) -> str:
     """What a program prints, without what moves by itself: the time in comments, counters in brackets."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,14 +52,14 @@ def listing(command):
     return re.sub(r"\[\d+:\d+\]", "", "\n".join(lines))
 
 
-def timers(text):
+def timers(text: str) -> str:
     """The names alone; the rest of the list changes by itself."""
     return " ".join(sorted(timer["unit"] for timer in json.loads(text or "[]")))
 
 
-def main():
+def main() -> None:
     """Print {path or listing: content}."""
-    state = {}
+    state: dict[str, str] = {}
     for tree in TREES:
         for folder, folders, files in os.walk(tree):
             for path in [folder, *(os.path.join(folder, name) for name in folders + files)]:
