@@ -1,0 +1,11 @@
+"""`python3 tests/lab COMMAND`: see `--help`."""
+
+import sys
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from lab.cli import main  # noqa: E402  (the path has to be set first)
+
+sys.exit(main())

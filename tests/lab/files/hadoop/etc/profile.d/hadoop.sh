@@ -1,0 +1,1 @@
+export JAVA_HOME=/opt/java HADOOP_CONF_DIR=/etc/hadoop

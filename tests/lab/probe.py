@@ -1,0 +1,112 @@
+"""Asks the lab's parts whether they answer. Runs on a lab host, fed to its Python on standard input.
+
+Arguments: seconds to try for, the name of the question, its arguments as JSON. Prints what was seen last when it gives up.
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+import urllib.error
+import urllib.request
+
+
+class NotYet(Exception):
+    """The part does not answer as it should; the text says what was seen."""
+
+
+def _read(sock, count):
+    data = b""
+    while len(data) < count:
+        chunk = sock.recv(count - len(data))
+        if not chunk:
+            raise NotYet("the broker closed the connection")
+        data += chunk
+    return data
+
+
+def _ask(address, api_key, version, body=b""):
+    """One Kafka request with header version 1; returns the answer after its correlation id."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=3) as sock:
+        request = struct.pack(">hhih", api_key, version, 7, 3) + b"lab" + body
+        sock.sendall(struct.pack(">i", len(request)) + request)
+        return _read(sock, struct.unpack(">i", _read(sock, 4))[0])[4:]
+
+
+def _brokers(address):
+    """Metadata v1 for no topic: the brokers as {id: 'host:port'}."""
+    data = _ask(address, 3, 1, struct.pack(">i", 0))
+    count, at, found = struct.unpack_from(">i", data)[0], 4, {}
+    for _ in range(count):
+        node, length = struct.unpack_from(">ih", data, at)
+        host = data[at + 6:at + 6 + length].decode()
+        at += 6 + length
+        port, rack = struct.unpack_from(">ih", data, at)
+        at += 6 + max(rack, 0)
+        found[str(node)] = "%s:%d" % (host, port)
+    return found
+
+
+def kafka(bootstrap, brokers):
+    """Each address answers, and its metadata names exactly these brokers."""
+    for address in bootstrap:
+        seen = _brokers(address)
+        if seen != brokers:
+            raise NotYet("%s names the brokers %s, not %s" % (address, seen, brokers))
+
+
+def nat(open_addresses, closed_addresses):
+    """The first answer Kafka's ApiVersions; from the second not even a refusal comes."""
+    for address in open_addresses:
+        try:
+            _ask(address, 18, 0)
+        except OSError as error:
+            raise NotYet("%s: %s" % (address, error)) from error
+    for address in closed_addresses:
+        host, port = address.rsplit(":", 1)
+        try:
+            socket.create_connection((host, int(port)), timeout=0.4).close()
+        except socket.timeout:
+            continue
+        except OSError as error:
+            raise NotYet("%s should be dropped in silence, but says %s" % (address, error)) from error
+        raise NotYet("%s is reached past the NAT" % address)
+
+
+def _http(url, method="GET", data=None):
+    request = urllib.request.Request(url, data=data, method=method)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.loads(answer.read() or b"{}")
+
+
+def yarn(url, nodes):
+    """The ResourceManager lists this many NodeManagers."""
+    active = _http(url + "/ws/v1/cluster/metrics")["clusterMetrics"]["activeNodes"]
+    if active != nodes:
+        raise NotYet("the ResourceManager has %d of %d NodeManagers" % (active, nodes))
+
+
+def hdfs(url, users):
+    """Out of safe mode, and each user can write a file to /checkpoints."""
+    for user in users:
+        path = "%s/webhdfs/v1/checkpoints/.probe-%s?user.name=%s&op=" % (url, user, user)
+        _http(path + "CREATE&overwrite=true", "PUT", b"probe")
+        _http(path + "DELETE", "DELETE")
+
+
+def main():
+    deadline = time.monotonic() + float(sys.argv[1])
+    question, arguments = globals()[sys.argv[2]], json.loads(sys.argv[3])
+    while True:
+        try:
+            return question(**arguments)
+        except (NotYet, OSError, urllib.error.URLError) as error:
+            seen = str(error)
+        if time.monotonic() > deadline:
+            sys.exit(seen)
+        time.sleep(0.5)
+
+
+main()
