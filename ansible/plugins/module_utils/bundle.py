@@ -1,0 +1,142 @@
+"""What travels to a node: the texts of its plan, their digest, what the switch must know, and the probe's questions."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from ansible_collections.kafka.natmap.plugins.module_utils.facts import Account, NodeFacts, gateway_of
+from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
+from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan
+
+_NOBODY = range(65534, 60000, -1)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """A zip with these files, the same bytes for the same content (zipapp, PEP 441)."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, files[name])
+    return buffer.getvalue()
+
+
+def make_bundle(
+    natmap: NatMap, plan: Plan, node: NodeFacts, texts: Mapping[str, str], units: Mapping[str, str], python: str
+) -> dict[str, Any]:
+    """The one thing that is carried over to a node. ``texts`` and ``units`` are what the templates printed."""
+    content = {"owner": plan.owner, "texts": dict(texts), "units": dict(units)}
+    digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return {
+        **content,
+        "digest": digest,
+        "plan": {"entries": [vars(entry) for entry in plan.entries], "notices": list(plan.notices), "digest": digest},
+        "pairs": [[p.address, p.port, p.to_address, p.to_port] for rules in plan.rules for p in rules.pairs],
+        "prefixes": [[p.network, list(p.ports), p.to_network] for rules in plan.rules for p in rules.prefixes],
+        "names": _names(plan, python),
+        "probe": list(probe_requests(natmap, node)) if node.is_node else [],
+        "remove": False,
+    }
+
+
+def _names(plan: Plan, python: str) -> dict[str, Any]:
+    nft = [rules for rules in plan.rules if rules.backend == "nftables"]
+    kinds = (("map", "pairs_"), ("set", "carried_"), ("set", "masqueraded_"), ("chain", "rewrite_"))
+    objects = [["chain", "output"], ["chain", "postrouting"]]
+    return {
+        "nft_table": f"kafka_natmap_{plan.ident}",
+        "nft_objects": objects + [[kind, prefix + rules.ident] for rules in nft for kind, prefix in kinds],
+        "ipt_chain": plan.chain,
+        "ipt_chains": [plan.chain, f"{plan.chain}-SRC", *(r.chain for r in plan.rules if r.backend == "iptables")],
+        "listeners": [[listener.address, listener.port] for listener in plan.listeners],
+        "nginx_path": plan.nginx.path if plan.nginx else None,
+        "python": python,
+    }
+
+
+def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
+    """The probe's questions, one request for each user that dials: brokers, who asks, and who must not be rewritten."""
+    outsider = _outsider(natmap, node)
+    by_identity: dict[tuple[int, int], dict[str, Any]] = {}
+    for cluster in natmap.clusters:
+        if not cluster.brokers and not cluster.bootstrap:
+            continue
+        for label, account in _identities(cluster.scope, node):
+            request = by_identity.setdefault(
+                (account.uid, account.gid),
+                {
+                    "clusters": [],
+                    "identity": {
+                        "uid": account.uid,
+                        "gid": account.gid,
+                        "groups": list(account.groups),
+                        "label": label,
+                    },
+                    "outsider": outsider if cluster.mechanism != "hosts" else None,
+                    "connect_timeout": 3.0,
+                    "request_timeout": 5.0,
+                    "deadline": 20.0,
+                    "concurrency": 8,
+                },
+            )
+            request["clusters"].append(_probe_cluster(cluster, node))
+    yield from by_identity.values()
+
+
+def _probe_cluster(cluster: Cluster, node: NodeFacts) -> dict[str, Any]:
+    ways = [(broker, gateway_of(cluster, broker, node.name) or broker.reachable) for broker in cluster.brokers]
+    return {
+        "name": cluster.name,
+        "cluster_id": cluster.cluster_id,
+        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:16]],
+        "brokers": [{"id": b.id, "advertised": str(b.advertised), "reachable": str(way)} for b, way in ways],
+        "networks": [
+            {"advertised": str(net.advertised), "reachable": str(net.reachable), "ports": list(net.ports)}
+            for net in cluster.networks
+        ],
+        "security": {
+            "protocol": cluster.security.protocol,
+            "mechanism": cluster.security.mechanism,
+            **dict(cluster.security.settings),
+        },
+    }
+
+
+def _identities(scope: Scope, node: NodeFacts) -> Iterator[tuple[str, Account]]:
+    """Who dials for the probe: each user of the scope, a member of each group, the first uid of a range."""
+    for user in scope.users:
+        account = node.users.get(user)
+        if account:
+            yield user, account
+    for group in scope.groups:
+        gid = node.groups.get(group)
+        if gid is not None:
+            yield f"group {group}", Account(_NOBODY[0], gid, (gid,))
+    if scope.uid_range:
+        yield f"uid {scope.uid_range[0]}", Account(scope.uid_range[0], _NOBODY[0])
+
+
+def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
+    """A uid and gid that no scope of the map holds; no account is needed to be one."""
+    uids: list[tuple[int, int]] = []
+    gids = set()
+    for cluster in natmap.clusters:
+        accounts = [account for user in cluster.scope.users if (account := node.users.get(user))]
+        uids += [(account.uid, account.uid) for account in accounts]
+        uids += [cluster.scope.uid_range] if cluster.scope.uid_range else []
+        gids |= {node.groups.get(group) for group in cluster.scope.groups}
+    uid = next(uid for uid in (*_NOBODY, *range(1, 1000)) if not any(low <= uid <= high for low, high in uids))
+    gid = next(gid for gid in _NOBODY if gid not in gids)
+    return {"uid": uid, "gid": gid, "groups": [], "label": f"uid {uid}"}
+
+
+def secrets_of(natmap: NatMap) -> dict[str, dict[str, str]]:
+    """The probe's secrets by cluster; they travel apart from the bundle, so that no log shows them."""
+    return {cluster.name: dict(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets}

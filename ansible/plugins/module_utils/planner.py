@@ -1,0 +1,332 @@
+"""From a NAT map and what a node said of itself to the node's plan: the smallest mechanism that is enough, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from ipaddress import IPv4Address, IPv4Network
+
+from ansible_collections.kafka.natmap.plugins.module_utils.facts import (
+    NodeFacts,
+    Route,
+    a_host,
+    gateway_of,
+    loopback_listeners,
+    stand_ins,
+)
+from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import (
+    Broker,
+    Cluster,
+    Endpoint,
+    NatMap,
+    Network,
+    Problem,
+    Scope,
+)
+from ansible_collections.kafka.natmap.plugins.module_utils.plan import (
+    Entry,
+    HostLine,
+    HostRoute,
+    Listener,
+    Pair,
+    Plan,
+    PlanError,
+    Prefix,
+    Rules,
+    Selector,
+)
+
+_NFT_WITH_IPTABLES = (4, 18)
+"""Before this kernel nftables' and iptables' NAT exclude each other (netfilter, commit 4d44175aa5bb)."""
+
+
+def plan_node(natmap: NatMap, node: NodeFacts) -> Plan:
+    """What this node will hold.
+
+    :raises PlanError: with every reason why the map cannot be put on this node
+    """
+    planner = _Planner(natmap, node)
+    for cluster in natmap.clusters:
+        if node.is_node:
+            planner.rewrite(cluster)
+        if node.is_gateway and cluster.gateway is not None:
+            planner.serve(cluster)
+    planner.respect_others()
+    if planner.problems:
+        raise PlanError(node.name, planner.problems)
+    return planner.plan()
+
+
+@dataclass
+class _Planner:
+    natmap: NatMap
+    node: NodeFacts
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    rules: list[Rules] = field(default_factory=list)
+    hosts: dict[str, HostLine] = field(default_factory=dict)
+    listeners: list[Listener] = field(default_factory=list)
+    routes: dict[str, HostRoute] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._stand_ins = stand_ins(self.natmap)
+        self._loopback = loopback_listeners(self.natmap)
+
+    def plan(self) -> Plan:
+        """The finished plan, in an order that does not depend on the map's."""
+        return Plan(
+            node=self.node.name,
+            owner=self.natmap.owner,
+            ident=_ident(self.natmap.owner),
+            chain=_chain(self.natmap.owner),
+            rules=tuple(self.rules),
+            hosts=tuple(sorted(self.hosts.values(), key=lambda line: line.name)),
+            listeners=tuple(sorted(self.listeners, key=lambda one: (one.address, one.port))),
+            routes=tuple(self.routes[address] for address in sorted(self.routes)),
+            nginx=self.node.nginx if self.listeners else None,
+            entries=tuple(self.entries),
+            notices=tuple(self.notices),
+        )
+
+    def rewrite(self, cluster: Cluster) -> None:
+        """Plan one cluster on a node that dials it."""
+        backend = self._backend(cluster)
+        pairs = [pair for broker in cluster.brokers for pair in self._pairs(cluster, broker, backend)]
+        prefixes = [self._prefix(cluster, network, backend) for network in cluster.networks]
+        if (pairs or prefixes) and backend:
+            self.rules.append(
+                Rules(
+                    name=cluster.name,
+                    ident=_ident(cluster.name),
+                    backend=backend,
+                    chain=_chain(self.natmap.owner, cluster.name),
+                    selectors=tuple(self._selectors(cluster.scope, f"nat_map.clusters.{cluster.name}.scope")),
+                    pairs=tuple(sorted(pairs, key=lambda pair: (IPv4Address(pair.address), pair.port))),
+                    prefixes=tuple(sorted(prefixes, key=lambda prefix: IPv4Network(prefix.network))),
+                )
+            )
+
+    def serve(self, cluster: Cluster) -> None:
+        """Plan one cluster on a gateway that carries it for others."""
+        assert cluster.gateway is not None
+        mine = [address for address in cluster.gateway.addresses if str(address) in self.node.addresses]
+        path = f"nat_map.clusters.{cluster.name}.gateway.addresses"
+        if not mine:
+            self._problem(
+                path, f"this gateway has none of {', '.join(map(str, cluster.gateway.addresses))}", "add its address"
+            )
+        if not self._nginx_usable(path):
+            return
+        for broker in cluster.brokers:
+            port = cluster.gateway.port_of(broker) or 0
+            for address in mine:
+                self._listen(cluster, broker, Endpoint(address, port))
+                way = f"nginx listens at {address}:{port}, one port a broker, for the nodes of the site"
+                self._entry(cluster, broker, "nginx_stream", way)
+
+    def respect_others(self) -> None:
+        """A pair that another owner holds on this node stays with that owner."""
+        held = {(pair[0], pair[1]): owner for owner, pairs in self.node.others.items() for pair in pairs}
+        for rules in self.rules:
+            for pair in rules.pairs:
+                owner = held.get((pair.address, pair.port))
+                if owner:
+                    reason = f"{pair.address}:{pair.port} is rewritten here by owner {owner}"
+                    self._problem(
+                        f"nat_map.clusters.{rules.name}",
+                        reason,
+                        f"let one of the two own it: remove it from {owner}'s map or this one",
+                    )
+
+    def _pairs(self, cluster: Cluster, broker: Broker, backend: str | None) -> Iterator[Pair]:
+        """The rewrites of one broker; lines and listeners that go with them are kept on the way."""
+        if broker.unchanged:
+            self._entry(cluster, broker, "none", "reachable where it is advertised: nothing to do")
+            return
+        if cluster.mechanism == "hosts":
+            self._hosts_only(cluster, broker)
+            return
+        target, way = self._target(cluster, broker)
+        host = broker.advertised.address
+        name = broker.advertised.host
+        known = [] if host else [IPv4Address(a) for a in self.node.resolves.get(name, [])]
+        if backend is None:
+            self._without_dnat(cluster, broker, target, bool(known))
+            return
+        if host:
+            keys, why = [host], f"{way}an address can only be rewritten by DNAT"
+        elif known:
+            keys, why = known, f"{way}the name is known here as {', '.join(map(str, known))}; no hosts line needed"
+        else:
+            keys, why = [self._stand_ins[name]], f"{way}nothing here knows the name: a hosts line gives it a stand-in"
+            self.hosts[name] = HostLine(str(keys[0]), name, _label(cluster, broker))
+        parts = ["hosts"] if not host and not known else []
+        self._entry(cluster, broker, "+".join([*parts, backend, *(["nginx_stream"] if way else [])]), why)
+        for key in keys:
+            if Endpoint(key, broker.advertised.port) != target:
+                self._way_to(key, target.address, broker.where)
+                yield Pair(
+                    str(key),
+                    broker.advertised.port,
+                    str(target.address),
+                    target.port,
+                    _label(cluster, broker),
+                    self._masquerade(key, target.address),
+                )
+
+    def _target(self, cluster: Cluster, broker: Broker) -> tuple[Endpoint, str]:
+        """Where the node dials, and the reason's beginning where that is not the reachable address itself."""
+        gateway = gateway_of(cluster, broker, self.node.name)
+        if gateway:
+            return gateway, f"through the gateway {gateway}; "
+        if cluster.mechanism != "nginx_stream":
+            return broker.reachable, ""
+        listener = Endpoint(self._loopback[broker.advertised.host], broker.advertised.port)
+        if self._nginx_usable(f"nat_map.clusters.{cluster.name}.mechanism"):
+            self._listen(cluster, broker, listener)
+        return listener, f"nginx on this node listens at {listener}; "
+
+    def _hosts_only(self, cluster: Cluster, broker: Broker) -> None:
+        name, way = broker.advertised.host, str(broker.reachable.address)
+        if any(known != way for known in self.node.resolves.get(name, [])):
+            known = ", ".join(self.node.resolves[name])
+            self._problem(
+                broker.where, f"{name} is known here as {known} already", "use auto: it rewrites only the scope's users"
+            )
+        self.hosts[name] = HostLine(way, name, _label(cluster, broker))
+        self._entry(
+            cluster, broker, "hosts", "asked for; hosts has no scope: the line holds for every user of this node"
+        )
+        self._notice(f"{cluster.name}: mechanism hosts is not scoped, every user of {self.node.name} sees its lines")
+
+    def _without_dnat(self, cluster: Cluster, broker: Broker, target: Endpoint, known: bool) -> None:
+        """A node that has neither nft nor iptables can only be helped where a name leads to a listener of its own."""
+        name = broker.advertised.host
+        local = cluster.mechanism == "nginx_stream" and cluster.gateway is None
+        if not local or known or broker.advertised.address:
+            return
+        self.hosts[name] = HostLine(str(target.address), name, _label(cluster, broker))
+        self._entry(
+            cluster, broker, "hosts+nginx_stream", "no DNAT on this node: the name leads to nginx, for every user"
+        )
+        self._notice(
+            f"{cluster.name}: without nft and iptables nothing is scoped, every user of {self.node.name} is led to nginx"
+        )
+
+    def _prefix(self, cluster: Cluster, network: Network, backend: str | None) -> Prefix:
+        here, there = a_host(network.advertised), a_host(network.reachable)
+        self._way_to(here, there, network.where)
+        ports = ", ".join(map(str, network.ports))
+        self.entries.append(
+            Entry(
+                cluster.name,
+                "any",
+                f"{network.advertised} port {ports}",
+                str(network.reachable),
+                backend or "none",
+                "a 1:1 prefix: host bits and ports stay; exact pairs go first",
+            )
+        )
+        return Prefix(str(network.advertised), str(network.reachable), network.ports, self._masquerade(here, there))
+
+    def _backend(self, cluster: Cluster) -> str | None:
+        """The node's DNAT for this cluster, or None with a problem kept where it needs one and has none."""
+        path = f"nat_map.clusters.{cluster.name}.mechanism"
+        usable = {"nftables": self.node.nftables, "iptables": self.node.iptables}
+        if cluster.mechanism == "hosts" or (all(b.unchanged for b in cluster.brokers) and not cluster.networks):
+            return None
+        if cluster.mechanism in usable:
+            if not usable[cluster.mechanism].usable:
+                mend = f"install {cluster.mechanism} on the node, or use mechanism: auto"
+                self._problem(
+                    path, f"{cluster.mechanism} cannot be used here: {usable[cluster.mechanism].reason}", mend
+                )
+            return cluster.mechanism
+        if usable["nftables"].usable and self.node.kernel >= _NFT_WITH_IPTABLES:
+            return "nftables"
+        if usable["iptables"].usable:
+            return "iptables"
+        names_only = all(broker.advertised.address is None for broker in cluster.brokers) and not cluster.networks
+        if not (cluster.mechanism == "nginx_stream" and names_only and cluster.gateway is None):
+            reason = f"this node can rewrite nothing: nft: {usable['nftables'].reason}; iptables: {usable['iptables'].reason}"
+            self._problem(path, reason, "install nftables or iptables on the node")
+        return None
+
+    def _selectors(self, scope: Scope, path: str) -> Iterator[Selector]:
+        users = {name: account.uid if (account := self.node.users.get(name)) else None for name in scope.users}
+        groups = {name: self.node.groups.get(name) for name in scope.groups}
+        for kind, what, numbers in (("uid", "user", users), ("gid", "group", groups)):
+            for name, number in numbers.items():
+                if number is None:
+                    mend = f"create the {what}, or take it out of the scope"
+                    self._problem(path, f"{what} {name} does not exist here", mend)
+                elif number == 0 and not scope.allow_root:
+                    self._problem(path, f"{what} {name} is root here", f"take the {what} out, or add allow_root: true")
+                else:
+                    yield Selector(kind, number, number, f"{what} {name}")
+        if scope.uid_range:
+            yield Selector("uid", *scope.uid_range, f"uids {scope.uid_range[0]} to {scope.uid_range[1]}")
+
+    def _way_to(self, advertised: IPv4Address, target: IPv4Address, where: str) -> None:
+        """DNAT is asked only after a route was found for the advertised address."""
+        here = self._route(advertised)
+        if not here.error:
+            return
+        there = self._route(target)
+        if self.natmap.add_routes and there.device:
+            self.routes[str(advertised)] = HostRoute(str(advertised), there.device, there.via)
+            self._notice(f"a route to {advertised} by {there.device} is added; routes are not scoped")
+        else:
+            mend = "give the node a default route, or set nat_map.add_routes: true"
+            self._problem(where, f"no route to {advertised} ({here.error}), so DNAT is never asked", mend)
+
+    def _masquerade(self, advertised: IPv4Address, target: IPv4Address) -> bool:
+        here, there = self._route(advertised), self._route(target)
+        return bool(here.source and there.source and here.source != there.source and not target.is_loopback)
+
+    def _route(self, address: IPv4Address) -> Route:
+        return self.node.routes.get(str(address), Route(None))
+
+    def _nginx_usable(self, path: str) -> bool:
+        if not self.node.nginx.usable:
+            self._problem(
+                path, f"nginx cannot be used here: {self.node.nginx.reason}", "install nginx with its stream module"
+            )
+        return self.node.nginx.usable
+
+    def _listen(self, cluster: Cluster, broker: Broker, at: Endpoint) -> None:
+        to = broker.reachable
+        self.listeners.append(Listener(str(at.address), at.port, str(to.address), to.port, _label(cluster, broker)))
+
+    def _entry(self, cluster: Cluster, broker: Broker, mechanism: str, reason: str) -> None:
+        name = "any" if broker.id is None else str(broker.id)
+        self.entries.append(Entry(cluster.name, name, str(broker.advertised), str(broker.reachable), mechanism, reason))
+
+    def _problem(self, path: str, reason: str, mend: str) -> None:
+        problem = Problem(path, reason, mend)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
+
+
+def _ident(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _chain(owner: str, cluster: str = "") -> str:
+    """An iptables chain's name, at most 28 characters with the suffix that the switch adds (xtables' XT_EXTENSION_MAXNAMELEN)."""
+    return "-".join(["KNM", *(_short(name) for name in (owner, cluster) if name)])
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 10 else f"{name[:4]}{sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _label(cluster: Cluster, broker: Broker) -> str:
+    who = str(broker.advertised) if broker.id is None else f"broker {broker.id}"
+    return f"{cluster.name} {who}"
