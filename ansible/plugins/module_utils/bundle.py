@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import Account, NodeFacts, gateway_of
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
-from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan
+from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan, chain_name, identifier
 
 _NOBODY = range(65534, 60000, -1)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -44,6 +44,18 @@ def make_bundle(
         "probe": list(probe_requests(natmap, node)) if node.is_node else [],
         "remove": False,
     }
+
+
+def unit_name(owner: str, kind: str) -> str:
+    """A systemd unit of this owner: ``main`` puts the plan back at boot, ``nginx`` runs the listeners."""
+    return f"kafka-natmap-{owner}.service" if kind == "main" else f"kafka-natmap-{kind}-{owner}.service"
+
+
+def removal(owner: str) -> dict[str, Any]:
+    """The bundle that leaves nothing of an owner; it needs no map, only the name."""
+    names = {"nft_table": f"kafka_natmap_{identifier(owner)}", "ipt_chain": chain_name(owner)}
+    units = {unit_name(owner, kind): "" for kind in ("main", "nginx")}
+    return {"owner": owner, "digest": None, "texts": {}, "units": units, "pairs": [], "names": names, "remove": True}
 
 
 def _names(plan: Plan, python: str) -> dict[str, Any]:

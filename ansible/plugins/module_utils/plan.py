@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
+from hashlib import sha256
 from typing import Any
 
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import Nginx
@@ -125,6 +126,7 @@ class Plan:
         return {
             **{key: _plain(value) for key, value in vars(self).items()},
             "rules": rules,
+            "empty": self.empty,
             "nftables": [one for one in rules if one["backend"] == "nftables"],
             "iptables": [one for one in rules if one["backend"] == "iptables"],
         }
@@ -134,6 +136,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return {key: _plain(item) for key, item in vars(value).items()} if is_dataclass(value) else value
+
+
+def identifier(name: str) -> str:
+    """A name of the map as an identifier of nftables."""
+    return name.replace("-", "_")
+
+
+def chain_name(owner: str, cluster: str = "") -> str:
+    """An iptables chain, at most 28 characters with the suffix of its twin (XT_EXTENSION_MAXNAMELEN of xtables)."""
+    return "-".join(["KNM", *(_short(name) for name in (owner, cluster) if name)])
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 10 else f"{name[:4]}{sha256(name.encode()).hexdigest()[:6]}"
 
 
 class PlanError(ValueError):

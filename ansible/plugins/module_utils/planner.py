@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
 
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import (
@@ -35,6 +34,8 @@ from ansible_collections.kafka.natmap.plugins.module_utils.plan import (
     Prefix,
     Rules,
     Selector,
+    chain_name,
+    identifier,
 )
 
 _NFT_WITH_IPTABLES = (4, 18)
@@ -58,6 +59,18 @@ def plan_node(natmap: NatMap, node: NodeFacts) -> Plan:
     return planner.plan()
 
 
+def sample(natmap: NatMap) -> Plan:
+    """One rule of each kind that the map could need, to be judged by the node's own nft or iptables."""
+    who = (Selector("uid", 65534, 65534, "sample"), Selector("gid", 65534, 65534, "sample"))
+    pair = Pair("192.0.2.1", 9092, "203.0.113.1", 9093, "sample", masquerade=True)
+    prefix = Prefix("198.51.100.0/24", "203.0.113.0/24", (9092, 9093), masquerade=True)
+    prefixes = (prefix,) if any(cluster.networks for cluster in natmap.clusters) else ()
+    rules = tuple(
+        Rules("sample", "sample", b, who, "KNM-sample-sample", (pair,), prefixes) for b in ("nftables", "iptables")
+    )
+    return Plan("", "sample", "sample", "KNM-sample", rules, (), (), (), None, (), ())
+
+
 @dataclass
 class _Planner:
     natmap: NatMap
@@ -79,8 +92,8 @@ class _Planner:
         return Plan(
             node=self.node.name,
             owner=self.natmap.owner,
-            ident=_ident(self.natmap.owner),
-            chain=_chain(self.natmap.owner),
+            ident=identifier(self.natmap.owner),
+            chain=chain_name(self.natmap.owner),
             rules=tuple(self.rules),
             hosts=tuple(sorted(self.hosts.values(), key=lambda line: line.name)),
             listeners=tuple(sorted(self.listeners, key=lambda one: (one.address, one.port))),
@@ -99,9 +112,9 @@ class _Planner:
             self.rules.append(
                 Rules(
                     name=cluster.name,
-                    ident=_ident(cluster.name),
+                    ident=identifier(cluster.name),
                     backend=backend,
-                    chain=_chain(self.natmap.owner, cluster.name),
+                    chain=chain_name(self.natmap.owner, cluster.name),
                     selectors=tuple(self._selectors(cluster.scope, f"nat_map.clusters.{cluster.name}.scope")),
                     pairs=tuple(sorted(pairs, key=lambda pair: (IPv4Address(pair.address), pair.port))),
                     prefixes=tuple(sorted(prefixes, key=lambda prefix: IPv4Network(prefix.network))),
@@ -312,19 +325,6 @@ class _Planner:
     def _notice(self, text: str) -> None:
         if text not in self.notices:
             self.notices.append(text)
-
-
-def _ident(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _chain(owner: str, cluster: str = "") -> str:
-    """An iptables chain's name, at most 28 characters with the suffix that the switch adds (xtables' XT_EXTENSION_MAXNAMELEN)."""
-    return "-".join(["KNM", *(_short(name) for name in (owner, cluster) if name)])
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 10 else f"{name[:4]}{sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _label(cluster: Cluster, broker: Broker) -> str:
