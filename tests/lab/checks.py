@@ -94,15 +94,16 @@ def wait(lab: Lab, seconds: float, clock: Clock) -> list[tuple[Check, str]]:
     return failed
 
 
-def evidence(lab: Lab, check: Check, lines: int = 25) -> str:
+def evidence(lab: Lab, check: Check, count: int = 25) -> str:
     """State and last log lines of each unit behind a part that does not answer."""
     found = []
     for host, unit in check.units:
         found.append(f"--- {lab.container(host)}: {unit}")
         for command in (("systemctl", "show", "-p", "ActiveState,SubState,Result,NRestarts", unit),
-                        ("journalctl", "-u", unit, "-n", str(lines), "--no-pager", "-o", "cat")):
+                        ("journalctl", "-u", unit, "-n", str(count), "--no-pager", "-o", "cat")):
             try:
-                found.append(execute(lab.container(host), *command).strip())
+                lines = execute(lab.container(host), *command).splitlines()
+                found += [line[:200] for line in lines if line.strip()]
             except PodmanError as error:
                 found.append(str(error))
     return "\n".join(found)

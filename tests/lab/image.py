@@ -18,15 +18,7 @@ PACKAGES = (
     "libnginx-mod-stream", "nftables", "nginx", "openjdk-17-jre-headless", "procps", "python3", "sudo", "systemd",
     "systemd-sysv",
 )
-# Everything after the packages, run in the new root: the users of DESIGN's lab, and no service that nobody asked for.
-CUSTOMISE = (
-    "set -e; for u in yarn hdfs kafka; do useradd --root \"$1\" --system --user-group --create-home --shell /bin/bash $u; done",
-    "set -e; for u in etl alice; do useradd --root \"$1\" --user-group --create-home --shell /bin/bash $u; done",
-    "ln -s \"$(cd \"$1\" && echo /usr/lib/jvm/java-17-openjdk-*)\" \"$1/opt/java\"",
-    "for u in nginx.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer "
-    "fstrim.timer e2scrub_reap.service remote-fs.target; do systemctl --root \"$1\" disable -q $u || true; done",
-    "rm -rf \"$1/etc/machine-id\" \"$1/var/cache/apt/archives\"/*.deb",
-)
+CUSTOMISE = Path(__file__).with_name("customise.sh")
 
 
 def os_release() -> dict[str, str]:
@@ -47,7 +39,8 @@ def sources() -> Path:
 
 def tag(extra: Sequence[str] = ()) -> str:
     """The image's name. It carries a digest of all that the image is made of."""
-    what = "\n".join((*PACKAGES, *sorted(extra), *CUSTOMISE, os_release()["VERSION_CODENAME"], sources().read_text()))
+    what = "\n".join((*PACKAGES, *sorted(extra), CUSTOMISE.read_text(), os_release()["VERSION_CODENAME"],
+                      sources().read_text()))
     return f"{REPOSITORY}:{hashlib.sha256(what.encode()).hexdigest()[:12]}"
 
 
@@ -64,10 +57,9 @@ def build(extra: Sequence[str] = ()) -> str:
         raise StepFailed("mmdebstrap is not installed", "run `make setup`")
     tar = BUILD / "image" / f"{name.rpartition(':')[2]}.tar"
     tar.parent.mkdir(parents=True, exist_ok=True)
-    hooks = [f"--customize-hook={command}" for command in CUSTOMISE]
     try:
         run_logged("image", ["mmdebstrap", "--mode=root", "--variant=apt", "--format=tar",
-                             f"--include={','.join((*PACKAGES, *extra))}", *hooks,
+                             f"--include={','.join((*PACKAGES, *extra))}", f"--customize-hook={CUSTOMISE}",
                              "--dpkgopt=path-exclude=/usr/share/doc/*",
                              "--dpkgopt=path-exclude=/usr/share/locale/*",
                              os_release()["VERSION_CODENAME"], str(tar), str(sources())],

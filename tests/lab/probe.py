@@ -92,7 +92,8 @@ def hdfs(url, users):
     """Out of safe mode, and each user can write a file to /checkpoints."""
     for user in users:
         path = "%s/webhdfs/v1/checkpoints/.probe-%s?user.name=%s&op=" % (url, user, user)
-        _http(path + "CREATE&overwrite=true", "PUT", b"probe")
+        datanode = _http(path + "CREATE&overwrite=true&noredirect=true", "PUT")["Location"]
+        _http(datanode, "PUT", b"probe")
         _http(path + "DELETE", "DELETE")
 
 
