@@ -121,6 +121,8 @@ class Plan:
         """Plain data for the templates: lists, mappings, texts and numbers."""
         rules = [_plain(rules) for rules in self.rules]
         for one in rules:
+            for who in one["selectors"]:
+                who["numbers"] = str(who["low"]) if who["low"] == who["high"] else f"{who['low']}-{who['high']}"
             one["masqueraded"] = [pair for pair in one["pairs"] if pair["masquerade"]]
             one["masqueraded_prefixes"] = [prefix for prefix in one["prefixes"] if prefix["masquerade"]]
         return {

@@ -6,7 +6,6 @@ import sys
 
 from kafka_natmap_system import LIBEXEC, first_lines, run
 
-ALIVE = ("OK", "UNPROVEN")
 _GRACE = 10.0
 
 
@@ -36,6 +35,11 @@ def prove(requests, path, stage):
     return whole
 
 
+def alive(row):
+    """Whether a broker answered as a Kafka broker, proven or not."""
+    return row is not None and (row["verdict"] == "OK" or row["verdict"] == "UNPROVEN" and row["api_versions"] is not None)
+
+
 def failures(before, after, pairs):
     """What the change broke or failed to do; empty where it may be kept.
 
@@ -49,9 +53,9 @@ def failures(before, after, pairs):
     targets = {(to, port) for _, _, to, port in pairs}
     for row in before["brokers"]:
         answered = now.get((row["cluster"], row["advertised"]))
-        if row["verdict"] not in ALIVE or row["reachable"] is None:
+        if not alive(row) or row["reachable"] is None:
             continue
-        if answered is None or answered["verdict"] not in ALIVE:
+        if not alive(answered):
             said = answered["evidence"] if answered else "it was not asked"
             found.append(
                 "broker %s (%s) answered before and does not through the rule: %s"

@@ -13,7 +13,7 @@ import time
 
 import kafka_natmap_conntrack as conntrack
 from kafka_natmap_layers import layers_of
-from kafka_natmap_proof import failures, prove
+from kafka_natmap_proof import alive, failures, prove
 from kafka_natmap_system import (
     ETC,
     LIB,
@@ -297,8 +297,8 @@ def refuse_if_hopeless(proof):
         raise Refusal(
             "the map leads to the wrong broker: " + first_lines(said), "correct the reachable addresses in the map"
         )
-    if not any(row["verdict"] in ("OK", "UNPROVEN") for row in proof["brokers"]):
-        said = [row["evidence"] for cluster in proof["clusters"] for row in cluster["bootstrap"]]
+    if not any(alive(row) for row in proof["brokers"]):
+        said = [row["evidence"] for row in proof["brokers"]] or [r["evidence"] for c in proof["clusters"] for r in c["bootstrap"]]
         raise Refusal(
             "no broker answers: " + "; ".join(said[:3]), "check the reachable addresses and HQ's NAT from this node"
         )
