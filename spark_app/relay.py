@@ -15,7 +15,7 @@ Example:
     --source-bootstrap=kafka-a:9092
     --source-topic=audit
     --sink-bootstrap=kafka-b:9092
-    --checkpoint=hdfs:///user/etl/relay/audit
+    --checkpoint=hdfs://namenode:8020/user/etl/relay/audit
     --source-option=startingOffsets=latest
     --sink-option=kafka.compression.type=lz4
 """

@@ -103,9 +103,9 @@ class Story:
         variables.parent.mkdir(parents=True, exist_ok=True)
         job = {
             "spark_job_source_topic": self.topic,
-            "spark_job_checkpoint": f"hdfs:///checkpoints/relay/{self.topic}",
+            "spark_job_checkpoint": f"hdfs://master:8020/checkpoints/relay/{self.topic}",
             "spark_job_available_now": True,
-            "spark_job_conf": {"spark.yarn.tags": TAG},
+            "spark_job_conf": {"spark.yarn.tags": TAG, "spark.yarn.maxAppAttempts": 1},
         }
         variables.write_text(json.dumps(job, indent=2))
         return self.playbook("kafka.natmap.deploy_spark_job", "-e", f"@{variables.relative_to(ROOT)}")

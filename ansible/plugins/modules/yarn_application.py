@@ -2,7 +2,6 @@
 """Wait for a YARN application and say why it failed."""
 
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -35,12 +34,12 @@ options:
     description: Seconds to wait in one call; use C(until) for more, so that progress is shown.
     type: int
     default: 20
-  spark_home:
-    description: Where Spark is installed; its classes read the logs.
-    type: path
-    required: true
+  yarn:
+    description: Hadoop's C(yarn) program, which reads the logs.
+    type: str
+    default: yarn
   environment:
-    description: The environment in which logs are read, such as C(HADOOP_CONF_DIR).
+    description: The environment of that program, such as C(HADOOP_CONF_DIR).
     type: dict
     default: {}
 author:
@@ -52,7 +51,6 @@ EXAMPLES = """
   kafka.natmap.yarn_application:
     application_id: application_1700000000000_0001
     resourcemanager: http://master:8088
-    spark_home: /opt/spark
   register: application
   until: application.reached
   retries: 30
@@ -111,7 +109,7 @@ def wait(params: Dict[str, Any]) -> Dict[str, Any]:
     while True:
         try:
             report = ask(params["resourcemanager"], params["application_id"])
-            if report["state"] in REACHED[params["reach"]] or time.monotonic() > end:
+            if has_reached(report, params["reach"]) or time.monotonic() > end:
                 return report
         except OSError:
             if time.monotonic() > end:
@@ -119,14 +117,22 @@ def wait(params: Dict[str, Any]) -> Dict[str, Any]:
         time.sleep(1)
 
 
+def has_reached(report: Dict[str, Any], reach: str) -> bool:
+    """Whether an application has come so far; one that failed has ended when its logs can be read."""
+    collecting = failed(report) and report.get("logAggregationStatus") in ("NOT_START", "RUNNING")
+    return report["state"] in REACHED[reach] and not collecting
+
+
+def failed(report: Dict[str, Any]) -> bool:
+    """Whether it has ended otherwise than well."""
+    return report["state"] in ENDED and report["finalStatus"] != "SUCCEEDED"
+
+
 def logs(module: AnsibleModule) -> str:
-    """The end of each container's stderr, driver's first."""
-    params = module.params
-    command = [os.path.join(params["spark_home"], "bin", "spark-class")]
-    command += ["org.apache.hadoop.yarn.client.cli.LogsCLI", "-applicationId", params["application_id"]]
-    command += ["-log_files", "stderr", "-size", str(-LOG_BYTES)]
-    environment = dict(params["environment"], SPARK_HOME=params["spark_home"])
-    return module.run_command(command, environ_update=environment)[1]
+    """The end of each container's output; what Python says stands in stdout, what Java says in stderr."""
+    command = [module.params["yarn"], "logs", "-applicationId", module.params["application_id"]]
+    command += ["-log_files", "stdout,stderr", "-size", str(-LOG_BYTES)]
+    return str(module.run_command(command, environ_update=module.params["environment"])[1])
 
 
 def main() -> None:
@@ -137,7 +143,7 @@ def main() -> None:
             "resourcemanager": {"type": "str", "required": True},
             "reach": {"type": "str", "choices": ["running", "ended"], "default": "ended"},
             "timeout": {"type": "int", "default": 20},
-            "spark_home": {"type": "path", "required": True},
+            "yarn": {"type": "str", "default": "yarn"},
             "environment": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
@@ -147,16 +153,16 @@ def main() -> None:
     except OSError as error:
         asked = f"{module.params['resourcemanager']} does not answer about {module.params['application_id']}"
         module.fail_json(msg=f"{asked} ({error}): is the ResourceManager up, and its address right?")
-    failed = report["state"] in ENDED and report["finalStatus"] != "SUCCEEDED"
-    log = logs(module) if failed else ""
+    reached = has_reached(report, module.params["reach"])
+    log = logs(module) if reached and failed(report) else ""
     module.exit_json(
         changed=False,
-        reached=report["state"] in REACHED[module.params["reach"]],
+        reached=reached,
         state=report["state"],
         final_status=report["finalStatus"],
         tracking_url=report.get("trackingUrl", ""),
         seconds=report["elapsedTime"] / 1000.0,
-        cause=(spark_log.root_cause(log) or report["diagnostics"].strip()) if failed else "",
+        cause=(spark_log.root_cause(log) or report["diagnostics"].strip()) if failed(report) else "",
         unreachable=spark_log.unreachable(log),
     )
 
