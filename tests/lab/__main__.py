@@ -6,6 +6,6 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from lab.cli import main  # noqa: E402  (the path has to be set first)
+from lab.cli import main
 
 sys.exit(main())

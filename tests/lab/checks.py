@@ -37,25 +37,45 @@ def _brokers(lab: Lab) -> Iterable[Check]:
     hq = lab.hq()
     if hq:
         names = {h[-1]: f"{lab.ip(h)}:{KAFKA_PORT}" for h in hq}
-        yield Check("HQ's Kafka", hq[0], "kafka", {"bootstrap": list(names.values()), "brokers": names},
-                    tuple((h, "kafka") for h in hq))
+        yield Check(
+            "HQ's Kafka",
+            hq[0],
+            "kafka",
+            {"bootstrap": list(names.values()), "brokers": names},
+            tuple((h, "kafka") for h in hq),
+        )
     if lab.has("dr-1"):
-        yield Check("HQ's second Kafka", "dr-1", "kafka",
-                    {"bootstrap": [f"{DR_NAME}:{KAFKA_PORT}"], "brokers": {"11": f"{DR_NAME}:{KAFKA_PORT}"}},
-                    (("dr-1", "kafka"),))
+        yield Check(
+            "HQ's second Kafka",
+            "dr-1",
+            "kafka",
+            {"bootstrap": [f"{DR_NAME}:{KAFKA_PORT}"], "brokers": {"11": f"{DR_NAME}:{KAFKA_PORT}"}},
+            (("dr-1", "kafka"),),
+        )
     if lab.has("kafka"):
         address = f"{lab.ip('kafka')}:{KAFKA_PORT}"
-        yield Check("the site's Kafka", "kafka", "kafka", {"bootstrap": [address], "brokers": {"21": address}},
-                    (("kafka", "kafka"),))
+        yield Check(
+            "the site's Kafka",
+            "kafka",
+            "kafka",
+            {"bootstrap": [address], "brokers": {"21": address}},
+            (("kafka", "kafka"),),
+        )
 
 
 def _router(lab: Lab) -> Iterable[Check]:
     site = [h for h in ("nm1", "nm2", "gateway", "edge", "master", "kafka") if lab.has(h)]
     if lab.has("router") and site and lab.remote():
-        yield Check("the router", site[0], "nat", {
-            "open_addresses": [f"{lab.nat_ip(b)}:{lab.nat_port(b)}" for b in lab.remote()],
-            "closed_addresses": [f"{lab.ip(b)}:{KAFKA_PORT}" for b in lab.remote()],
-        }, (("router", "nftables"), ("router", "nat-addresses"), (site[0], "default-route")))
+        yield Check(
+            "the router",
+            site[0],
+            "nat",
+            {
+                "open_addresses": [f"{lab.nat_ip(b)}:{lab.nat_port(b)}" for b in lab.remote()],
+                "closed_addresses": [f"{lab.ip(b)}:{KAFKA_PORT}" for b in lab.remote()],
+            },
+            (("router", "nftables"), ("router", "nat-addresses"), (site[0], "default-route")),
+        )
 
 
 def _cluster(lab: Lab) -> Iterable[Check]:
@@ -63,17 +83,35 @@ def _cluster(lab: Lab) -> Iterable[Check]:
         return
     nodes = [h for h in ("nm1", "nm2") if lab.has(h)]
     asked_from = "edge" if lab.has("edge") else "master"
-    yield Check("HDFS", asked_from, "hdfs", {"url": "http://master:9870", "users": ["yarn", "etl"]},
-                tuple(("master", u) for u in ("hdfs-namenode", "hdfs-datanode", "hdfs-layout")))
-    yield Check("YARN", asked_from, "yarn", {"url": "http://master:8088", "nodes": len(nodes)},
-                (("master", "yarn-resourcemanager"), *((n, "yarn-nodemanager") for n in nodes)))
+    yield Check(
+        "HDFS",
+        asked_from,
+        "hdfs",
+        {"url": "http://master:9870", "users": ["yarn", "etl"]},
+        tuple(("master", u) for u in ("hdfs-namenode", "hdfs-datanode", "hdfs-layout")),
+    )
+    yield Check(
+        "YARN",
+        asked_from,
+        "yarn",
+        {"url": "http://master:8088", "nodes": len(nodes)},
+        (("master", "yarn-resourcemanager"), *((n, "yarn-nodemanager") for n in nodes)),
+    )
 
 
 def ask(lab: Lab, check: Check, seconds: float) -> str:
     """Ask until it answers or `seconds` are over; returns "" or what is wrong."""
     try:
-        execute(lab.container(check.asked_from), "python3", "-", str(seconds), check.question,
-                json.dumps(check.arguments), stdin=_PROBE.read_bytes(), timeout=seconds + 30)
+        execute(
+            lab.container(check.asked_from),
+            "python3",
+            "-",
+            str(seconds),
+            check.question,
+            json.dumps(check.arguments),
+            stdin=_PROBE.read_bytes(),
+            timeout=seconds + 30,
+        )
     except PodmanError as error:
         return str(error).rpartition(": ")[2] if "not running" not in str(error) else str(error)
     return ""
@@ -99,8 +137,10 @@ def evidence(lab: Lab, check: Check, count: int = 25) -> str:
     found = []
     for host, unit in check.units:
         found.append(f"--- {lab.container(host)}: {unit}")
-        for command in (("systemctl", "show", "-p", "ActiveState,SubState,Result,NRestarts", unit),
-                        ("journalctl", "-u", unit, "-n", str(count), "--no-pager", "-o", "cat")):
+        for command in (
+            ("systemctl", "show", "-p", "ActiveState,SubState,Result,NRestarts", unit),
+            ("journalctl", "-u", unit, "-n", str(count), "--no-pager", "-o", "cat"),
+        ):
             try:
                 lines = execute(lab.container(host), *command).splitlines()
                 found += [line[:200] for line in lines if line.strip()]

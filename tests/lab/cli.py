@@ -71,7 +71,7 @@ def build_image(args: argparse.Namespace) -> int:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    return setup.run(args.steps)
+    return setup.run(args.steps, args.quiet)
 
 
 def _image(args: argparse.Namespace, clock: Clock) -> str:
@@ -90,8 +90,13 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     one = command("up", up, "bring a lab up, or heal it; ends when every part answers")
-    one.add_argument("--only", nargs="+", default=(), metavar="HOST",
-                     help=f"only these hosts or parts: {', '.join((*PARTS, *ALL_HOSTS))}")
+    one.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="HOST",
+        help=f"only these hosts or parts: {', '.join((*PARTS, *ALL_HOSTS))}",
+    )
     one.add_argument("--number", type=int, help="subnets of this lab: 198.18.0.0 + 4 * NUMBER /24 (default: free ones)")
     one.add_argument("--timeout", type=float, default=240, help="seconds for all parts to answer (default 240)")
     two = command("down", down, "take a lab down and leave nothing of it")
@@ -105,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     five = command("image", build_image, "build the node image if need be, print its name")
     five.add_argument("packages", nargs="*", metavar="PACKAGE", help="packages beyond the lab's own")
     six = command("setup", run_setup, "install all that the project needs on this machine")
+    six.add_argument("--quiet", action="store_true", help="tell only of steps that do something")
     six.add_argument("steps", nargs="*", metavar="STEP", help="only these steps: " + ", ".join(setup.STEPS))
     return parser
 

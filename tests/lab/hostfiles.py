@@ -17,11 +17,13 @@ _UNITS = "etc/systemd/system/"
 
 def render(text: str, values: dict[str, str], where: str) -> str:
     """Fill in a file's places. Raises ValueError, naming file and place, when a value is missing."""
+
     def value(match: re.Match[str]) -> str:
         try:
             return values[match[1]]
         except KeyError:
             raise ValueError(f"{where}: nothing to put for {{{{ {match[1]} }}}}") from None
+
     return _PLACE.sub(value, text)
 
 
@@ -43,7 +45,9 @@ def archive(host: Host) -> bytes:
 
 def digest(host: Host, image: str) -> str:
     """Changes whenever a container of this host would have to be made anew."""
-    parts = [image, repr(host.address), repr(sorted(host.mounts.items())), repr(sorted(host.volumes.items()))]
+    # A mount keeps to the folder it was made with, so one that was made anew under the same name counts.
+    mounts = [(target, path, path.stat().st_ino) for target, path in sorted(host.mounts.items()) if path.exists()]
+    parts = [image, repr(host.address), repr(mounts), repr(sorted(host.volumes.items()))]
     return hashlib.sha256("\n".join(parts).encode() + archive(host)).hexdigest()[:16]
 
 

@@ -14,8 +14,22 @@ from lab.topology import BUILD
 
 REPOSITORY = "localhost/kafka-natmap-node"
 PACKAGES = (
-    "ca-certificates", "conntrack", "dbus", "e2fsprogs", "iproute2", "iptables", "iputils-ping", "kcat",
-    "libnginx-mod-stream", "nftables", "nginx", "openjdk-17-jre-headless", "procps", "python3", "sudo", "systemd",
+    "ca-certificates",
+    "conntrack",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "iptables",
+    "iputils-ping",
+    "kcat",
+    "libnginx-mod-stream",
+    "nftables",
+    "nginx",
+    "openjdk-17-jre-headless",
+    "procps",
+    "python3",
+    "sudo",
+    "systemd",
     "systemd-sysv",
 )
 CUSTOMISE = Path(__file__).with_name("customise.sh")
@@ -32,15 +46,18 @@ def sources() -> Path:
     for path in (f"/etc/apt/sources.list.d/{name}.sources", "/etc/apt/sources.list"):
         if Path(path).is_file() and Path(path).read_text().strip():
             return Path(path)
-    raise StepFailed("no apt sources of this distribution",
-                     f"looked for /etc/apt/sources.list.d/{name}.sources and /etc/apt/sources.list; "
-                     "the node image needs a Debian 12 or Ubuntu 24.04 host")
+    raise StepFailed(
+        "no apt sources of this distribution",
+        f"looked for /etc/apt/sources.list.d/{name}.sources and /etc/apt/sources.list; "
+        "the node image needs a Debian 12 or Ubuntu 24.04 host",
+    )
 
 
 def tag(extra: Sequence[str] = ()) -> str:
     """The image's name. It carries a digest of all that the image is made of."""
-    what = "\n".join((*PACKAGES, *sorted(extra), CUSTOMISE.read_text(), os_release()["VERSION_CODENAME"],
-                      sources().read_text()))
+    what = "\n".join(
+        (*PACKAGES, *sorted(extra), CUSTOMISE.read_text(), os_release()["VERSION_CODENAME"], sources().read_text())
+    )
     return f"{REPOSITORY}:{hashlib.sha256(what.encode()).hexdigest()[:12]}"
 
 
@@ -58,14 +75,34 @@ def build(extra: Sequence[str] = ()) -> str:
     tar = BUILD / "image" / f"{name.rpartition(':')[2]}.tar"
     tar.parent.mkdir(parents=True, exist_ok=True)
     try:
-        run_logged("image", ["mmdebstrap", "--mode=root", "--variant=apt", "--format=tar",
-                             f"--include={','.join((*PACKAGES, *extra))}", f"--customize-hook={CUSTOMISE}",
-                             "--dpkgopt=path-exclude=/usr/share/doc/*",
-                             "--dpkgopt=path-exclude=/usr/share/locale/*",
-                             os_release()["VERSION_CODENAME"], str(tar), str(sources())],
-                   "see that `apt-get update` works here, then run it again")
-        podman("import", "-q", "--change", 'CMD ["/lib/systemd/systemd"]', "--change", "STOPSIGNAL SIGRTMIN+3",
-               str(tar), name, timeout=600)
+        run_logged(
+            "image",
+            [
+                "mmdebstrap",
+                "--mode=root",
+                "--variant=apt",
+                "--format=tar",
+                f"--include={','.join((*PACKAGES, *extra))}",
+                f"--customize-hook={CUSTOMISE}",
+                "--dpkgopt=path-exclude=/usr/share/doc/*",
+                "--dpkgopt=path-exclude=/usr/share/locale/*",
+                os_release()["VERSION_CODENAME"],
+                str(tar),
+                str(sources()),
+            ],
+            "see that `apt-get update` works here, then run it again",
+        )
+        podman(
+            "import",
+            "-q",
+            "--change",
+            'CMD ["/lib/systemd/systemd"]',
+            "--change",
+            "STOPSIGNAL SIGRTMIN+3",
+            str(tar),
+            name,
+            timeout=600,
+        )
     finally:
         tar.unlink(missing_ok=True)
     return name

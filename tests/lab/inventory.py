@@ -25,8 +25,9 @@ def write(lab: Lab, extra: Iterable[str] = ()) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     groups = {group: [h for h in names if lab.has(h)] for group, names in GROUPS.items()}
     groups["yarn_nodes"] += sorted(extra)
-    children = {group: {"hosts": {h: {"ansible_host": lab.container(h)} for h in names}}
-                for group, names in groups.items()}
+    children = {
+        group: {"hosts": {h: {"ansible_host": lab.container(h)} for h in names}} for group, names in groups.items()
+    }
     (folder / "hosts.json").write_text(json.dumps({"all": {"vars": _VARIABLES, "children": children}}, indent=2))
     for source in sorted((ROOT / "inventory/group_vars").rglob("*.yml")):
         target = folder / source.relative_to(ROOT / "inventory")

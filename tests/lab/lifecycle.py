@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab import hostfiles, image, inventory
+from lab import hostfiles, inventory
 from lab.podman import LABEL, PodmanError, containers, execute, is_alive, labelled, networks, podman, remove
 from lab.progress import Clock, StepFailed
 from lab.topology import BUILD, DEFAULT_NAME, Host, Lab, extra_node, hosts
@@ -141,9 +141,21 @@ def _networks(lab: Lab) -> None:
     for net in ("hq", "site"):
         name = f"{lab.name}-{net}"
         if name not in known:
-            podman("network", "create", "--internal", "--disable-dns", "--subnet", f"{lab.prefix(net)}.0/24",
-                   "--label", f"{LABEL}={lab.name}", "--label", f"{_NUMBER}={lab.number}",
-                   "--label", f"{_FORWARD_BEFORE}={before}", name)
+            podman(
+                "network",
+                "create",
+                "--internal",
+                "--disable-dns",
+                "--subnet",
+                f"{lab.prefix(net)}.0/24",
+                "--label",
+                f"{LABEL}={lab.name}",
+                "--label",
+                f"{_NUMBER}={lab.number}",
+                "--label",
+                f"{_FORWARD_BEFORE}={before}",
+                name,
+            )
 
 
 def _run(lab: Lab, host: Host, node_image: str, extra: str | None = None) -> None:
@@ -152,9 +164,21 @@ def _run(lab: Lab, host: Host, node_image: str, extra: str | None = None) -> Non
     for path in host.mounts.values():
         if not path.is_dir():
             raise StepFailed(f"{path} is not there", "run `make setup`")
-    arguments = ["--name", name, "--hostname", host.name, "--systemd=always", "--no-hosts", "--dns=none",
-                 "--cap-add", CAPABILITIES, "--label", f"{LABEL}={lab.name}",
-                 "--label", f"{_DIGEST}={hostfiles.digest(host, node_image)}"]
+    arguments = [
+        "--name",
+        name,
+        "--hostname",
+        host.name,
+        "--systemd=always",
+        "--no-hosts",
+        "--dns=none",
+        "--cap-add",
+        CAPABILITIES,
+        "--label",
+        f"{LABEL}={lab.name}",
+        "--label",
+        f"{_DIGEST}={hostfiles.digest(host, node_image)}",
+    ]
     arguments += ["--label", f"{_EXTRA}={extra}"] if extra is not None else []
     for net, address in host.address.items():
         device = net if len(host.address) > 1 else "eth0"

@@ -20,9 +20,15 @@ class PodmanError(RuntimeError):
 def podman(*args: str, stdin: bytes | None = None, timeout: float = 120) -> str:
     """Run podman, return its stdout. Raises PodmanError with its stderr, or when `timeout` seconds are over."""
     try:
-        done = subprocess.run(["podman", *args], input=stdin, capture_output=True, timeout=timeout,
-                              env=_ENVIRONMENT, check=False,
-                              stdin=subprocess.DEVNULL if stdin is None else None)
+        done = subprocess.run(
+            ["podman", *args],
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            env=_ENVIRONMENT,
+            check=False,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+        )
     except FileNotFoundError:
         raise PodmanError("podman is not installed: run `make setup`") from None
     except subprocess.TimeoutExpired:

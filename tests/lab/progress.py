@@ -52,8 +52,9 @@ def run_logged(name: str, command: Sequence[str], mend: str, env: Mapping[str, s
                 process.wait()
                 raise
     if process.returncode:
-        raise StepFailed(f"{command[0]} ended with {process.returncode}; the end of {log}:\n{_last_lines(log, 12)}",
-                         mend)
+        raise StepFailed(
+            f"{command[0]} ended with {process.returncode}; the end of {log}:\n{_last_lines(log, 12)}", mend
+        )
 
 
 def _last_lines(log: Path, count: int) -> str:

@@ -18,8 +18,22 @@ from lab.progress import StepFailed, run_logged
 from lab.topology import BUILD, ROOT
 
 APT_PACKAGES = (
-    "conntrack", "git", "iproute2", "iptables", "libnginx-mod-stream", "make", "maven", "mmdebstrap", "netavark",
-    "nftables", "nginx", "openjdk-17-jre-headless", "podman", "python3-venv", "runc", "shellcheck",
+    "conntrack",
+    "git",
+    "iproute2",
+    "iptables",
+    "libnginx-mod-stream",
+    "make",
+    "maven",
+    "mmdebstrap",
+    "netavark",
+    "nftables",
+    "nginx",
+    "openjdk-17-jre-headless",
+    "podman",
+    "python3-venv",
+    "runc",
+    "shellcheck",
 )
 _ONLINE = "see that this machine reaches its package registries, then run it again: what has arrived is kept"
 _POLICY = Path("/usr/sbin/policy-rc.d")
@@ -27,21 +41,22 @@ _POLICY = Path("/usr/sbin/policy-rc.d")
 
 @dataclass(frozen=True)
 class Step:
-    """`inputs` gives the digest that `stamp` has to hold for the step to be skipped."""
+    """One thing to install: told as `what`, left out when `is_done`."""
 
     what: str
     is_done: Callable[[], bool]
     run: Callable[[], None]
 
 
-def run(names: Sequence[str]) -> int:
-    """Run these steps, or all, in order. Raises StepFailed."""
-    for name in names or STEPS:
+def run(names: Sequence[str], quiet: bool = False) -> int:
+    """Run these steps, or all usual ones, in order; `quiet` tells only of those that do something. Raises StepFailed."""
+    for name in names or USUAL:
         if name not in STEPS:
             raise StepFailed(f"no step {name}", f"there are: {', '.join(STEPS)}")
         step, start = STEPS[name], time.monotonic()
         if step.is_done():
-            print(f"setup {name}: {step.what}: is there", flush=True)
+            if not quiet:
+                print(f"setup {name}: {step.what}: is there", flush=True)
             continue
         print(f"setup {name}: {step.what} …", flush=True)
         step.run()
@@ -59,14 +74,16 @@ def _stamped(folder: Path, digest: str) -> bool:
     return stamp.is_file() and stamp.read_text() == digest
 
 
-# system packages
-
 def missing_packages() -> list[str]:
     """Packages of APT_PACKAGES that dpkg does not have."""
     if not shutil.which("dpkg-query"):
         raise StepFailed("this is no Debian or Ubuntu", f"install by hand: {', '.join(APT_PACKAGES)}")
-    done = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *APT_PACKAGES],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *APT_PACKAGES],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     there = {line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == ["ii"]}
     return [p for p in APT_PACKAGES if p not in there]
 
@@ -82,16 +99,18 @@ def _install_packages() -> None:
         _POLICY.chmod(0o755)
     try:
         run_logged("apt-update", ["apt-get", "update", "-q"], _ONLINE, environment)
-        run_logged("apt-install", ["apt-get", "install", "-qy", "--no-install-recommends", "-o",
-                                   "Acquire::Retries=3", *missing], _ONLINE, environment)
+        run_logged(
+            "apt-install",
+            ["apt-get", "install", "-qy", "--no-install-recommends", "-o", "Acquire::Retries=3", *missing],
+            _ONLINE,
+            environment,
+        )
         if "nginx" in missing and shutil.which("systemctl"):
             subprocess.run(["systemctl", "disable", "-q", "nginx"], capture_output=True, check=False)
     finally:
         if ours:
             _POLICY.unlink()
 
-
-# virtual environments
 
 def _venv_digest(requirements: str) -> str:
     return _digest(requirements, more=f"{sys.version_info[:3]} {ROOT}")
@@ -102,27 +121,57 @@ def _make_venv(folder: Path, requirements: str) -> None:
         raise StepFailed(f"Python {sys.version.split()[0]} is too old", "use Python 3.11 or newer: make PYTHON=…")
     if importlib.util.find_spec("ensurepip") is None:
         raise StepFailed(f"{sys.executable} cannot make virtual environments", "apt-get install python3-venv")
-    run_logged("venv", [sys.executable, "-m", "venv", "--clear", str(folder)], "see that the disk has room")
-    run_logged("pip", [str(folder / "bin/pip"), "install", "--retries", "5", "--require-hashes", "--progress-bar",
-                       "off", "-r", str(ROOT / requirements)], _ONLINE)
+    # The interpreter behind an activated environment, which may be the very one to make anew.
+    run_logged(
+        "venv", [os.path.realpath(sys.executable), "-m", "venv", "--clear", str(folder)], "see that the disk has room"
+    )
+    run_logged(
+        "pip",
+        [
+            str(folder / "bin/pip"),
+            "install",
+            "--retries",
+            "5",
+            "--require-hashes",
+            "--progress-bar",
+            "off",
+            "-r",
+            str(ROOT / requirements),
+        ],
+        _ONLINE,
+    )
     (folder / ".stamp").write_text(_venv_digest(requirements))
 
 
 def _venv(folder: str, requirements: str) -> Step:
     path = ROOT / folder
-    return Step(f"{folder} from {requirements}, checked by hash",
-                lambda: _stamped(path, _venv_digest(requirements)), lambda: _make_venv(path, requirements))
+    return Step(
+        f"{folder} from {requirements}, checked by hash",
+        lambda: _stamped(path, _venv_digest(requirements)),
+        lambda: _make_venv(path, requirements),
+    )
 
-
-# jars
 
 def _copy_jars(profile: str) -> None:
     folder = BUILD / "jars" / profile
     fresh = folder.with_name(f"{profile}.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    run_logged(f"jars-{profile}", ["mvn", "-B", "-ntp", "-Dstyle.color=never", "-f", str(ROOT / "spark_app/pom.xml"),
-                                   "-P", profile, "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"],
-               _ONLINE)
+    run_logged(
+        f"jars-{profile}",
+        [
+            "mvn",
+            "-B",
+            "-ntp",
+            "-Dstyle.color=never",
+            "-f",
+            str(ROOT / "spark_app/pom.xml"),
+            "-P",
+            profile,
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={fresh}",
+        ],
+        _ONLINE,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     # The folder itself stays: lab hosts have it mounted.
     for old in folder.iterdir():
@@ -134,9 +183,11 @@ def _copy_jars(profile: str) -> None:
 
 
 def _jars(profile: str, what: str) -> Step:
-    return Step(f"{what} to build/jars/{profile}, as spark_app/pom.xml pins them",
-                lambda: _stamped(BUILD / "jars" / profile, _digest("spark_app/pom.xml")),
-                lambda: _copy_jars(profile))
+    return Step(
+        f"{what} to build/jars/{profile}, as spark_app/pom.xml pins them",
+        lambda: _stamped(BUILD / "jars" / profile, _digest("spark_app/pom.xml")),
+        lambda: _copy_jars(profile),
+    )
 
 
 def _build_image() -> None:
@@ -153,3 +204,5 @@ STEPS: dict[str, Step] = {
     "image": Step("the lab's node image", lambda: image.exists(image.tag()), _build_image),
     "core216": _venv(".venv-core216", "requirements-core216.txt"),
 }
+# The other controller is for those who test it.
+USUAL = tuple(name for name in STEPS if name != "core216")

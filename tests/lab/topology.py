@@ -103,8 +103,10 @@ def expand(names: Iterable[str]) -> tuple[str, ...]:
 
 def hosts(lab: Lab) -> list[Host]:
     """Every host of the lab, complete with what runs on it."""
-    return [_router(lab) if name == "router" else _broker(lab, name) if name in _BROKERS else _site_host(lab, name)
-            for name in lab.only]
+    return [
+        _router(lab) if name == "router" else _broker(lab, name) if name in _BROKERS else _site_host(lab, name)
+        for name in lab.only
+    ]
 
 
 def extra_node(lab: Lab, name: str, index: int) -> Host:
@@ -138,7 +140,9 @@ def _broker(lab: Lab, name: str) -> Host:
     if name == "dr-1":
         # For those in the room who cannot resolve the advertised name, such as the tests.
         listeners["ROOM"] = f"{address}:9094"
-    names = f"{lab.ip('dr-1')}\t{DR_NAME}\n" + _etc_hosts(lab, _HQ_HOSTS) if room == "hq" else _site_values(lab)["hosts"]
+    names = (
+        f"{lab.ip('dr-1')}\t{DR_NAME}\n" + _etc_hosts(lab, _HQ_HOSTS) if room == "hq" else _site_values(lab)["hosts"]
+    )
     values = {
         "gateway": lab.ip("router", room),
         "hosts": names,
@@ -150,16 +154,27 @@ def _broker(lab: Lab, name: str) -> Host:
         "replicas": str(len(peers)),
         "min_isr": str(max(1, len(peers) - 1)),
     }
-    return Host(name, {room: address}, ("node", "kafka"), values,
-                {"/opt/kafka/libs": BUILD / "jars/kafka"}, {"data": "/var/lib/kafka"})
+    return Host(
+        name,
+        {room: address},
+        ("node", "kafka"),
+        values,
+        {"/opt/kafka/libs": BUILD / "jars/kafka"},
+        {"data": "/var/lib/kafka"},
+    )
 
 
 def _router(lab: Lab) -> Host:
-    dnat = "\n".join(f"        {lab.nat_ip(b)} . {lab.nat_port(b)} : {lab.ip(b)} . {KAFKA_PORT},"
-                     for b in (*HQ, "dr-1"))
+    dnat = "\n".join(
+        f"        {lab.nat_ip(b)} . {lab.nat_port(b)} : {lab.ip(b)} . {KAFKA_PORT}," for b in (*HQ, "dr-1")
+    )
     addresses = " ".join(lab.nat_ip(b) for b in (*HQ, "dr-1"))
-    return Host("router", {"hq": lab.ip("router", "hq"), "site": lab.ip("router", "site")}, ("router",),
-                {"dnat": dnat, "nat_addresses": addresses, "hosts": ""})
+    return Host(
+        "router",
+        {"hq": lab.ip("router", "hq"), "site": lab.ip("router", "site")},
+        ("router",),
+        {"dnat": dnat, "nat_addresses": addresses, "hosts": ""},
+    )
 
 
 def _site_host(lab: Lab, name: str) -> Host:

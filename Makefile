@@ -1,0 +1,46 @@
+# Every target works with or without an activated environment.
+PYTHON ?= python3
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+LAB := $(PYTHON) tests/lab
+# More for a playbook, say ARGS="--limit nm1 --check --diff", or for the lab, say ARGS="--name other".
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9% -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup ready
+setup: ## Install what is missing here: packages, .venv, jars, the lab's node image
+	@$(LAB) setup
+
+ready:
+	@$(LAB) setup --quiet
+
+.PHONY: lab-up lab-down lab-status
+lab-up: ready ## Bring the lab up, or heal it; ends when every part answers
+	@$(LAB) up $(ARGS)
+
+lab-down: ## Take the lab down and leave nothing of it
+	@$(LAB) down $(ARGS)
+
+lab-status: ## List the lab's hosts and ask its parts
+	@$(LAB) status $(ARGS)
+
+.PHONY: apply plan verify remove
+apply: ready ## Put the NAT map on every node
+	@ansible-playbook apply $(ARGS)
+
+plan verify remove: ready
+	@ansible-playbook kafka.natmap.$@ $(ARGS)
+plan: ## Show what every node would hold, and why
+verify: ## Talk to every broker of the map from every node, as the job's user
+remove: ## Take everything off the nodes again
+
+.PHONY: requirements
+requirements: ## Pin the newest versions that requirements*.in allow (needs uv)
+	@for f in requirements requirements-core216; do \
+	    uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	        --no-emit-index-url $$f.in -o $$f.txt || exit 1; \
+	done
