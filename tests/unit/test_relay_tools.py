@@ -121,7 +121,7 @@ def test_the_root_cause_of_other_ends(log: str, cause: str | None) -> None:
 
 def test_each_broker_that_was_not_reached_is_named_once() -> None:
     text = "NetworkClient: Connection to node {} could not be established. Node may not be available."
-    assert spark_log.unreachable(LOG) == [text.format("2 (/192.0.2.22:9092)"), text.format("1 (/192.0.2.21:9092)")]
+    assert spark_log.missed_brokers(LOG) == [text.format("2 (/192.0.2.22:9092)"), text.format("1 (/192.0.2.21:9092)")]
 
 
 def test_the_submission_is_read_from_its_log() -> None:

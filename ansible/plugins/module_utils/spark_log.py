@@ -1,4 +1,6 @@
-"""What the logs of spark-submit and of a Spark application say. Pure: text in, facts out (Python 3.6)."""
+"""What the logs of spark-submit and of a Spark application say. Pure: text in, facts out."""
+
+from __future__ import annotations
 
 import re
 from collections import Counter
@@ -9,7 +11,9 @@ _STAMP = re.compile(r"^\S+ \S+ (?P<level>INFO|WARN|ERROR|FATAL) (?P<text>.*)$")
 _THROWN = re.compile(r"^(?:Caused by: )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")
 _USAGE = re.compile(r"^\S+\.py: error: .*$")
 _NOISE = ("SparkUserAppException", "SparkException: Application application_", "Exception in thread")
-_MISSED = re.compile(r"Connection to node .* could not be established.*|Bootstrap broker .* disconnected.*")
+_MISSED = re.compile(
+    r"Connection to node .* could not be established|Disconnecting from node .* connection setup timeout"
+)
 
 
 def application_id(submit_log: str) -> str | None:
@@ -24,7 +28,7 @@ def tracking_url(submit_log: str) -> str | None:
     return found[-1] if found else None
 
 
-def unreachable(log: str) -> list[str]:
+def missed_brokers(log: str) -> list[str]:
     """Lines in which the Kafka client says that it reached no broker: each broker once, the most frequent first."""
     lines = [match.group("text") for match in map(_STAMP.match, log.splitlines()) if match]
     counted = Counter(re.sub(r"\[\w+ clientId=\S+\] ", "", line) for line in lines if _MISSED.search(line))

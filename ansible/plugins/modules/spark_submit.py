@@ -1,9 +1,11 @@
 #!/usr/bin/python
 """Submit a Spark application to YARN."""
 
+from __future__ import annotations
+
 import hashlib
 import os
-from typing import Any, Dict, List
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kafka.natmap.plugins.module_utils import spark_log
@@ -85,7 +87,7 @@ def git_blob(path: str) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def command_line(params: Dict[str, Any]) -> List[str]:
+def command_line(params: dict[str, Any]) -> list[str]:
     """What is run."""
     command = [os.path.join(params["spark_home"], "bin", "spark-submit")]
     command += ["--master", "yarn", "--deploy-mode", "cluster"]

@@ -1,11 +1,13 @@
 #!/usr/bin/python
 """Wait for a YARN application and say why it failed."""
 
+from __future__ import annotations
+
 import json
 import time
 import urllib.error
 import urllib.request
-from typing import Any, Dict
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kafka.natmap.plugins.module_utils import spark_log
@@ -82,7 +84,7 @@ cause:
   description: Why it failed, in its own words, else empty.
   returned: success
   type: str
-unreachable:
+missed_brokers:
   description: The lines in which its Kafka client says which broker it could not connect to.
   returned: success
   type: list
@@ -95,7 +97,7 @@ REACHED = {"running": ("RUNNING", *ENDED), "ended": ENDED}
 LOG_BYTES = 200000
 
 
-def ask(base: str, application: str) -> Dict[str, Any]:
+def ask(base: str, application: str) -> dict[str, Any]:
     """The ResourceManager's report; OSError when it does not answer."""
     url = f"{base.rstrip('/')}/ws/v1/cluster/apps/{application}"
     request = urllib.request.Request(url, headers={"Accept": "application/json"})
@@ -103,7 +105,7 @@ def ask(base: str, application: str) -> Dict[str, Any]:
         return json.loads(answer.read().decode())["app"]
 
 
-def wait(params: Dict[str, Any]) -> Dict[str, Any]:
+def wait(params: dict[str, Any]) -> dict[str, Any]:
     """The last report within the time allowed."""
     end = time.monotonic() + params["timeout"]
     while True:
@@ -117,13 +119,13 @@ def wait(params: Dict[str, Any]) -> Dict[str, Any]:
         time.sleep(1)
 
 
-def has_reached(report: Dict[str, Any], reach: str) -> bool:
+def has_reached(report: dict[str, Any], reach: str) -> bool:
     """Whether an application has come so far; one that failed has ended when its logs can be read."""
     collecting = failed(report) and report.get("logAggregationStatus") in ("NOT_START", "RUNNING")
     return report["state"] in REACHED[reach] and not collecting
 
 
-def failed(report: Dict[str, Any]) -> bool:
+def failed(report: dict[str, Any]) -> bool:
     """Whether it has ended otherwise than well."""
     return report["state"] in ENDED and report["finalStatus"] != "SUCCEEDED"
 
@@ -163,7 +165,7 @@ def main() -> None:
         tracking_url=report.get("trackingUrl", ""),
         seconds=report["elapsedTime"] / 1000.0,
         cause=(spark_log.root_cause(log) or report["diagnostics"].strip()) if failed(report) else "",
-        unreachable=spark_log.unreachable(log),
+        missed_brokers=spark_log.missed_brokers(log),
     )
 
 
