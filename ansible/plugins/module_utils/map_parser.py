@@ -66,7 +66,7 @@ def _read_map(reader: Reader, data: Any) -> NatMap:
 
 
 def _read_cluster(reader: Reader, name: Any, value: Any, scope: Scope | None, mechanism: str) -> Cluster:
-    path = f"nat_map.clusters.{reading.shown(name) if not isinstance(name, str) else name}"
+    path = f"nat_map.clusters.{reading.shown(name).strip(chr(39))}"
     reader.word(name, path, reading.NAME, "a short name of a-z, 0-9 and -")
     body = reader.mapping(value, path, _CLUSTER_KEYS)
     brokers = reader.each(body.get("brokers"), f"{path}.brokers", lambda item, at: _read_broker(reader, item, at))
@@ -128,7 +128,8 @@ def _read_scope(reader: Reader, value: Any, path: str) -> Scope:
     users = reader.each(body.get("users"), f"{path}.users", lambda v, at: _account(reader, v, at))
     groups = reader.each(body.get("groups"), f"{path}.groups", lambda v, at: _account(reader, v, at))
     uids = reader.uid_range(body["uid_range"], f"{path}.uid_range") if "uid_range" in body else None
-    discover = reader.choice(body["discover"], f"{path}.discover", ("yarn",)) if "discover" in body else None
+    if "discover" in body:
+        reader.problem(f"{path}.discover", "is not supported yet", "name users, groups or a uid_range")
     allow_root = reader.flag(body.get("allow_root", False), f"{path}.allow_root")
     if not any(body.get(key) for key in ("users", "groups", "uid_range", "discover")):
         reader.problem(path, "is for nobody", "name users, groups or a uid_range")
@@ -138,7 +139,7 @@ def _read_scope(reader: Reader, value: Any, path: str) -> Scope:
                 reader.problem(f"{path}.{key}", "includes root", "take root out, or add allow_root: true")
         if uids and uids[0] == 0:
             reader.problem(f"{path}.uid_range", "includes root (uid 0)", "begin above 0, or add allow_root: true")
-    return Scope(users, groups, uids, discover, allow_root)
+    return Scope(users, groups, uids, allow_root)
 
 
 def _account(reader: Reader, value: Any, path: str) -> str | None:

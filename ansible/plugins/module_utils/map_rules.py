@@ -77,6 +77,14 @@ class _Prefixes:
         ]:
             yield from self._items[key]
 
+    def meeting(self, prefix: IPv4Network, ports: Iterable[int]) -> tuple[str, IPv4Network] | None:
+        """The first of them that shares an address and a port with this prefix: its path, and itself."""
+        wanted = frozenset(ports)
+        for path, other, theirs in self.overlapping(prefix):
+            if wanted & theirs:
+                return path, other
+        return None
+
 
 def _networks(natmap: NatMap) -> Iterator[Problem]:
     prefixes = _prefixes(natmap)
@@ -98,6 +106,7 @@ def _networks(natmap: NatMap) -> Iterator[Problem]:
                     yield Problem(
                         f"{net.where}.{side}", f"{mine} overlaps {other}: addresses {what}", "make the two disjoint"
                     )
+                    break
 
 
 def _captured(natmap: NatMap) -> Iterator[Problem]:
@@ -117,28 +126,28 @@ def _captured(natmap: NatMap) -> Iterator[Problem]:
             yield Problem(
                 f"{path}.reachable", f"{end} is itself advertised by {loop}: a loop", "give the address the site dials"
             )
-        for _, captor, ports in () if loop else advertised.overlapping(IPv4Network(end.address)):
-            if end.port in ports:
-                reason = f"{end} lies within the advertised {captor}: it would be rewritten itself"
-                yield Problem(f"{path}.reachable", reason, "narrow the prefix or its ports")
+        captor = None if loop else advertised.meeting(IPv4Network(end.address), [end.port])
+        if captor:
+            reason = f"{end} lies within the advertised {captor[1]}: it would be rewritten itself"
+            yield Problem(f"{path}.reachable", reason, "narrow the prefix or its ports")
         host = broker.advertised.address
-        for other, prefix, ports in reachable.overlapping(IPv4Network(host)) if host else ():
-            if broker.advertised.port in ports:
-                reason = f"{broker.advertised} lies within the reachable side of {other} ({prefix}): a loop"
-                yield Problem(f"{path}.advertised", reason, "narrow the prefix, or take the broker out")
+        captive = reachable.meeting(IPv4Network(host), [broker.advertised.port]) if host else None
+        if captive:
+            reason = f"{broker.advertised} lies within the reachable side of {captive[0]} ({captive[1]}): a loop"
+            yield Problem(f"{path}.advertised", reason, "narrow the prefix, or take the broker out")
     for net in prefixes:
-        for other, captor, ports in advertised.overlapping(net.reachable) if net.advertised != net.reachable else ():
-            if ports.intersection(net.ports):
-                reason = f"{net.reachable} lies within what {other} rewrites ({captor})"
-                yield Problem(
-                    f"{net.where}.reachable", reason, "narrow the prefixes, so that no reachable address is rewritten"
-                )
+        captor = advertised.meeting(net.reachable, net.ports) if net.advertised != net.reachable else None
+        if captor:
+            reason = f"{net.reachable} lies within what {captor[0]} rewrites ({captor[1]})"
+            yield Problem(
+                f"{net.where}.reachable", reason, "narrow the prefixes, so that no reachable address is rewritten"
+            )
 
 
 def _stand_ins(natmap: NatMap) -> Iterator[Problem]:
     pool, mend = natmap.stand_ins, "give stand_ins a prefix that no host uses"
     names = {broker.advertised.host for _, broker in natmap.brokers() if broker.advertised.address is None}
-    if len(names) > pool.num_addresses // 2:
+    if len(names) > max(pool.num_addresses - 2, 0) // 2:
         yield Problem(
             "nat_map.stand_ins", f"{pool} is too small for {len(names)} names", "give a prefix twice as large"
         )
@@ -186,29 +195,36 @@ def _gateways(natmap: NatMap) -> Iterator[Problem]:
         yield Problem(
             where, f"{address}:{port} of the gateway is taken by {other}", "give one of them another gateway_port"
         )
+    advertised = {broker.advertised: broker.where for _, broker in natmap.brokers() if not broker.unchanged}
+    for where, (address, port) in listeners:
+        captor = advertised.get(Advertised(str(address), port))
+        if captor:
+            reason = f"{address}:{port} of the gateway is itself advertised by {captor}: a loop"
+            yield Problem(where, reason, "give the gateway another port")
 
 
 def _mechanisms(natmap: NatMap) -> Iterator[Problem]:
     for cluster in natmap.clusters:
-        path = f"nat_map.clusters.{cluster.name}"
         if cluster.mechanism in ("hosts", "nginx_stream") and cluster.networks:
             yield Problem(
-                f"{path}.networks", f"{cluster.mechanism} cannot carry a prefix", "use auto, nftables or iptables"
+                f"nat_map.clusters.{cluster.name}.networks",
+                f"{cluster.mechanism} cannot carry a prefix",
+                "use auto, nftables or iptables",
             )
-        ways: dict[str, IPv4Address] = {}
-        for broker in cluster.brokers if cluster.mechanism == "hosts" else ():
-            host = broker.advertised.host
-            if broker.unchanged:
-                continue
-            if broker.advertised.address is not None:
-                yield Problem(
-                    broker.where, "hosts cannot carry an address, only a name", "use auto, nftables or iptables"
-                )
-            elif broker.advertised.port != broker.reachable.port:
-                yield Problem(
-                    broker.where, "hosts cannot change the port", "use auto, nftables, iptables or nginx_stream"
-                )
-            elif ways.setdefault(host, broker.reachable.address) != broker.reachable.address:
-                yield Problem(
-                    broker.where, f"hosts cannot lead {host} to two addresses", "use auto, nftables or iptables"
-                )
+    moved = [(cluster, broker) for cluster, broker in natmap.brokers() if not broker.unchanged]
+    ways: dict[str, IPv4Address] = {}
+    for cluster, broker in moved:
+        host, mend = broker.advertised.host, "use auto, nftables or iptables"
+        if cluster.mechanism != "hosts":
+            continue
+        if broker.advertised.address is not None:
+            yield Problem(broker.where, "hosts cannot carry an address, only a name", mend)
+        elif broker.advertised.port != broker.reachable.port:
+            yield Problem(broker.where, "hosts cannot change the port", f"{mend}, or nginx_stream")
+        elif ways.setdefault(host, broker.reachable.address) != broker.reachable.address:
+            yield Problem(broker.where, f"hosts cannot lead {host} to two addresses", mend)
+    for cluster, broker in moved:
+        host = broker.advertised.host
+        if cluster.mechanism != "hosts" and host in ways:
+            reason = f"mechanism hosts of another cluster leads {host} to {ways[host]} for every port"
+            yield Problem(broker.where, reason, f"use {cluster.mechanism} for both clusters")

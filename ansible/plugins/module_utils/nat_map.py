@@ -120,7 +120,6 @@ class Scope:
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     uid_range: tuple[int, int] | None = None
-    discover: str | None = None
     allow_root: bool = False
 
 

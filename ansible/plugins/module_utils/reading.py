@@ -16,6 +16,8 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 ACCOUNT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,30}[A-Za-z0-9_$-])?")
 CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+# Resolvers take a name of such labels for an address: 127.1, 0x7f000001 (inet_aton(3)).
+_NUMBER = re.compile(r"[0-9]*|0x[0-9a-f]*")
 _MAX_UID = 2**32 - 2
 
 
@@ -173,12 +175,12 @@ def host_problem(host: str) -> tuple[str, str] | None:
     else:
         reason = unusable(IPv4Network(address))
         return (reason, "give the address that the broker has in metadata") if reason else None
-    if re.fullmatch(r"[0-9.]+", host):
-        return "is not an IPv4 address", "four numbers from 0 to 255, without leading zeros"
     labels = host.lower().split(".")
-    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+    if all(_NUMBER.fullmatch(label) for label in labels):
+        return "is not an IPv4 address", "four numbers from 0 to 255, without leading zeros"
+    if not host.isascii() or len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         return "is not a host name of RFC 1123", "use letters, digits, hyphens and dots only"
-    if host.lower() == "localhost":
+    if labels[-1] == "localhost":
         return "is this very host", "give the name that the broker has in metadata"
     return None
 
