@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lab import checks, image, lifecycle, setup
+from lab import checks, image, lifecycle, network, setup
 from lab.podman import PodmanError, containers, is_alive
 from lab.progress import Clock, StepFailed
 from lab.topology import ALL_HOSTS, DEFAULT_NAME, PARTS, Lab, expand
@@ -15,10 +15,11 @@ from lab.topology import ALL_HOSTS, DEFAULT_NAME, PARTS, Lab, expand
 
 def up(args: argparse.Namespace) -> int:
     clock = Clock()
-    with lifecycle.locked(args.name):
+    with network.locked(args.name):
         node_image = _image(args, clock)
-        number = lifecycle.choose_number(args.name, args.number)
-        lab = Lab(args.name, number, expand(args.only))
+        before = lifecycle.standing(args.name)
+        only = expand((*args.only, *before.only) if args.only and before else args.only)
+        lab = Lab(args.name, network.claim(args.name, args.number), only)
         clock.say(f"lab {lab.name}: {len(lab.only)} hosts on {lab.prefix('hq')}.0 and {lab.prefix('site')}.0/24")
         lifecycle.create(lab, clock, node_image)
         clock.say("  waiting for every part to answer")
@@ -32,7 +33,7 @@ def up(args: argparse.Namespace) -> int:
 
 def down(args: argparse.Namespace) -> int:
     clock = Clock()
-    with lifecycle.locked(args.name):
+    with network.locked(args.name):
         gone = lifecycle.down(args.name)
     clock.say(f"lab {args.name}: {', '.join(gone) if gone else 'nothing was there'}{' removed' if gone else ''}")
     return 0
@@ -55,7 +56,7 @@ def node(args: argparse.Namespace) -> int:
     lab = lifecycle.standing(args.name)
     if lab is None:
         raise StepFailed(f"lab {args.name} is down", f"bring it up: python3 tests/lab up --name {args.name}")
-    with lifecycle.locked(args.name):
+    with network.locked(args.name):
         if args.action == "rm":
             lifecycle.remove_nodes(lab, args.nodes)
             return 0

@@ -2,101 +2,50 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from lab import hostfiles, inventory
-from lab.podman import LABEL, PodmanError, containers, execute, is_alive, labelled, networks, podman, remove
+from lab import hostfiles, inventory, network
+from lab.podman import LABEL, PodmanError, containers, execute, is_alive, labelled, podman, remove
 from lab.progress import Clock, StepFailed
-from lab.topology import BUILD, DEFAULT_NAME, Host, Lab, extra_node, hosts
+from lab.topology import BUILD, Host, Lab, extra_node, hosts
 
 CAPABILITIES = "NET_ADMIN,NET_RAW,SYS_ADMIN,SYS_PTRACE,LINUX_IMMUTABLE"
-_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
-_NUMBER = "kafka-natmap.number"
-_FORWARD_BEFORE = "kafka-natmap.ip-forward"
+Container = dict[str, Any]
 _EXTRA = "kafka-natmap.extra"
 _DIGEST = "kafka-natmap.digest"
 
 
-@contextmanager
-def locked(name: str) -> Iterator[None]:
-    """One command at a time on a lab; another one waits."""
-    path = BUILD / "lab" / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"lab {name}: waiting for another command on this lab to end", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def number_of(name: str) -> int | None:
-    """The subnet number of a lab that has networks, else None."""
-    for labels in networks().values():
-        if labels.get(LABEL) == name:
-            return int(labels[_NUMBER])
-    return None
-
-
-def choose_number(name: str, wanted: int | None) -> int:
-    """The lab's own number if it stands, else the wanted one, else the first free; the default lab has 0."""
-    own = number_of(name)
-    if own is not None:
-        if wanted not in (None, own):
-            raise StepFailed(f"lab {name} stands on subnet number {own}, not {wanted}", "take it down first")
-        return own
-    taken = {int(labels[_NUMBER]) for labels in networks().values()}
-    if wanted is None:
-        wanted = 0 if name == DEFAULT_NAME else next(n for n in range(1, 128) if n not in taken)
-    if wanted in taken:
-        raise StepFailed(f"subnet number {wanted} belongs to another lab", "name another with --number, 0 to 127")
-    return wanted
-
-
 def create(lab: Lab, clock: Clock, node_image: str) -> None:
-    """Networks and containers of the lab, all running; those that died or are out of date are made anew."""
-    _networks(lab)
+    """All hosts of the lab running; those that died or are out of date are made anew, volumes kept."""
     there = containers(lab.name)
-    wanted = hosts(lab)
-    stale = [lab.container(h.name) for h in wanted if _is_stale(there.get(lab.container(h.name)), h, node_image)]
-    extra = {c: node for c, node in there.items() if _EXTRA in node["Config"]["Labels"]}
-    dead = [c for c, node in extra.items() if _is_dead(node)]
-    if stale or dead:
-        clock.say(f"  making anew: {', '.join((*stale, *dead))}")
-        remove((*stale, *dead))
-    there = containers(lab.name)
-    missing = [h for h in wanted if lab.container(h.name) not in there]
-    missing += [_extra_host(lab, c, extra[c]) for c in dead]
-    stopped = [c for c, node in there.items() if node["State"]["Status"] != "running"]
+    wanted = {lab.container(h.name): h for h in hosts(lab)} | _added(lab, there)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda h: _run(lab, h, node_image, _label(extra, lab, h)), missing))
-        list(pool.map(lambda name: podman("start", name), stopped))
-    clock.say(f"  {len(missing)} hosts made, {len(stopped)} started, {len(there) - len(stopped)} were running")
-    inventory.write(lab, [c.removeprefix(f"{lab.name}-") for c in extra])
+        known = [name for name in wanted if name in there]
+        verdicts = pool.map(lambda n: _is_stale(there[n], wanted[n], node_image), known)
+        stale = [n for n, is_stale in zip(known, verdicts, strict=True) if is_stale]
+        if stale:
+            clock.say(f"  making anew: {', '.join(stale)}")
+            remove(stale)
+        missing = [n for n in wanted if n not in there or n in stale]
+        stopped = [n for n in known if n not in stale and there[n]["State"]["Status"] != "running"]
+        list(pool.map(lambda n: _run(lab, wanted[n], _image(there.get(n), node_image), _index(there.get(n))), missing))
+        list(pool.map(lambda n: podman("start", n), stopped))
+    clock.say(f"  {len(missing)} hosts made, {len(stopped)} started, {len(known) - len(stopped) - len(stale)} ran")
+    inventory.write(lab, [wanted[n].name for n in wanted if n in there and _index(there[n]) is not None])
 
 
 def down(name: str) -> list[str]:
     """Remove all that the lab put on this machine; returns what was removed."""
     gone = list(containers(name))
     remove(gone)
-    volumes, nets = labelled("volume", name), labelled("network", name)
-    forward = {labels[_FORWARD_BEFORE] for labels in networks().values() if labels.get(LABEL) == name}
+    volumes = labelled("volume", name)
     if volumes:
         podman("volume", "rm", "-f", *volumes)
-    if nets:
-        podman("network", "rm", "-f", *nets)
-    if forward == {"0"} and not networks() and not podman("ps", "-q").strip():
-        # netavark switched it on for our bridges; it was off before the first lab.
-        _FORWARD.write_text("0")
     shutil.rmtree(BUILD / "lab" / name, ignore_errors=True)
-    return [*gone, *volumes, *nets]
+    return [*gone, *volumes, *network.release(name)]
 
 
 def add_node(lab: Lab, name: str, node_image: str) -> str:
@@ -124,38 +73,15 @@ def remove_nodes(lab: Lab, names: Iterable[str]) -> None:
 
 def extra_nodes(name: str) -> list[str]:
     """Names of the nodes that were added to a lab."""
-    return [c.removeprefix(f"{name}-") for c, node in containers(name).items() if _EXTRA in node["Config"]["Labels"]]
+    return [c.removeprefix(f"{name}-") for c, node in containers(name).items() if _index(node) is not None]
 
 
 def standing(name: str) -> Lab | None:
     """The lab of that name as it stands on this machine, or None."""
-    number, there = number_of(name), containers(name)
+    number, there = network.number_of(name), containers(name)
     if number is None:
         return None
     return Lab(name, number, tuple(h for h in Lab().only if f"{name}-{h}" in there))
-
-
-def _networks(lab: Lab) -> None:
-    known = networks()
-    before = "0" if "0" in {n[_FORWARD_BEFORE] for n in known.values()} else _FORWARD.read_text().strip()
-    for net in ("hq", "site"):
-        name = f"{lab.name}-{net}"
-        if name not in known:
-            podman(
-                "network",
-                "create",
-                "--internal",
-                "--disable-dns",
-                "--subnet",
-                f"{lab.prefix(net)}.0/24",
-                "--label",
-                f"{LABEL}={lab.name}",
-                "--label",
-                f"{_NUMBER}={lab.number}",
-                "--label",
-                f"{_FORWARD_BEFORE}={before}",
-                name,
-            )
 
 
 def _run(lab: Lab, host: Host, node_image: str, extra: str | None = None) -> None:
@@ -182,9 +108,12 @@ def _run(lab: Lab, host: Host, node_image: str, extra: str | None = None) -> Non
     arguments += ["--label", f"{_EXTRA}={extra}"] if extra is not None else []
     for net, address in host.address.items():
         device = net if len(host.address) > 1 else "eth0"
-        arguments += ["--network", f"{lab.name}-{net}:ip={address},interface_name={device}"]
+        arguments += ["--network", f"{lab.name}-{net}:ip={address},mac={_mac(address)},interface_name={device}"]
     if "router" in host.roles:
         arguments += ["--sysctl", "net.ipv4.ip_forward=1"]
+    if "nodemanager" in host.roles:
+        # Kafka's client reports an unreachable node when the kernel gives up: here after 3 s, not after 127.
+        arguments += ["--sysctl", "net.ipv4.tcp_syn_retries=1"]
     for target, path in host.mounts.items():
         arguments += ["--volume", f"{path}:{target}:ro"]
     for suffix, target in host.volumes.items():
@@ -197,31 +126,37 @@ def _run(lab: Lab, host: Host, node_image: str, extra: str | None = None) -> Non
     podman("start", name)
 
 
-def _is_stale(node: dict[str, Any] | None, host: Host, node_image: str) -> bool:
-    if node is None:
-        return False
-    return _is_dead(node) or node["Config"]["Labels"].get(_DIGEST) != hostfiles.digest(host, node_image)
+def _mac(address: str) -> str:
+    """Of the address, so that neighbours find a host that was made anew at once."""
+    return "02:00:" + ":".join(f"{int(part):02x}" for part in address.split("."))
 
 
-def _is_dead(node: dict[str, Any]) -> bool:
+def _is_stale(node: Container, host: Host, node_image: str) -> bool:
+    wanted = hostfiles.digest(host, _image(node, node_image))
+    return node["Config"]["Labels"].get(_DIGEST) != wanted or _is_dead(node)
+
+
+def _is_dead(node: Container) -> bool:
     """Neither running nor cleanly stopped: nothing can be started there again."""
-    if node["State"]["Status"] == "running":
-        return not is_alive(node) or not _answers(node["Name"])
-    return node["State"]["Status"] not in ("exited", "created", "configured")
-
-
-def _answers(container: str) -> bool:
+    if node["State"]["Status"] != "running":
+        return bool(node["State"]["Status"] != "exited")
     try:
-        execute(container, "true", timeout=20)
+        return not is_alive(node) or bool(execute(node["Name"], "true", timeout=20))
     except PodmanError:
-        return False
-    return True
+        return True
 
 
-def _label(extra: dict[str, dict[str, Any]], lab: Lab, host: Host) -> str | None:
-    node = extra.get(lab.container(host.name))
-    return str(node["Config"]["Labels"][_EXTRA]) if node else None
+def _added(lab: Lab, there: dict[str, Container]) -> dict[str, Host]:
+    """The added nodes among the lab's containers."""
+    indexes = {name: _index(node) for name, node in there.items()}
+    return {n: extra_node(lab, n.removeprefix(f"{lab.name}-"), int(i)) for n, i in indexes.items() if i is not None}
 
 
-def _extra_host(lab: Lab, container: str, node: dict[str, Any]) -> Host:
-    return extra_node(lab, container.removeprefix(f"{lab.name}-"), int(node["Config"]["Labels"][_EXTRA]))
+def _index(node: Container | None) -> str | None:
+    """The number of an added node, None for the lab's own hosts."""
+    return node["Config"]["Labels"].get(_EXTRA) if node else None
+
+
+def _image(node: Container | None, node_image: str) -> str:
+    """An added node keeps the image it was added with."""
+    return str(node["ImageName"]) if node and _index(node) is not None else node_image
