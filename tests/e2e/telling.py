@@ -51,5 +51,5 @@ def run(command: Sequence[str]) -> tuple[int, str]:
         for line in process.stdout:
             lines.append(line)
             if line.strip():
-                say(line.rstrip().rstrip("*"))
+                say(line.rstrip().rstrip("*").rstrip())
     return process.returncode, "".join(lines)

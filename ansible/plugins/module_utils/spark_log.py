@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-APPLICATION = re.compile(r"\bapplication_\d+_\d+\b")
 _TRACKING = re.compile(r"tracking URL: (\S+)")
 _STAMP = re.compile(r"^\S+ \S+ (?P<level>INFO|WARN|ERROR|FATAL) (?P<text>.*)$")
 _THROWN = re.compile(r"^(?:Caused by: )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")

@@ -17,6 +17,7 @@ module: yarn_application
 short_description: Wait for a YARN application and say why it failed
 description:
   - Asks the ResourceManager until the application has come as far as O(reach), or O(timeout) is over.
+  - Shows on the controller how far it is.
   - Of a failed application it reads the containers' logs and returns the line that says why.
 options:
   application_id:
@@ -33,9 +34,13 @@ options:
     choices: [running, ended]
     default: ended
   timeout:
-    description: Seconds to wait in one call; use C(until) for more, so that progress is shown.
+    description: Seconds to wait. The application is left alone when they are over, and the task fails.
     type: int
-    default: 20
+    default: 900
+  seen:
+    description: Do not wait while the state is another than this one. Used by the action that shows each change.
+    type: str
+    default: ""
   yarn:
     description: Hadoop's C(yarn) program, which reads the logs.
     type: str
@@ -54,9 +59,6 @@ EXAMPLES = """
     application_id: application_1700000000000_0001
     resourcemanager: http://master:8088
   register: application
-  until: application.reached
-  retries: 30
-  delay: 0
 """
 
 RETURN = """
@@ -111,7 +113,8 @@ def wait(params: dict[str, Any]) -> dict[str, Any]:
     while True:
         try:
             report = ask(params["resourcemanager"], params["application_id"])
-            if has_reached(report, params["reach"]) or time.monotonic() > end:
+            done = has_reached(report, params["reach"]) or report["state"] not in (params["seen"], *ENDED)
+            if done or time.monotonic() > end:
                 return report
         except OSError:
             if time.monotonic() > end:
@@ -130,6 +133,13 @@ def failed(report: dict[str, Any]) -> bool:
     return report["state"] in ENDED and report["finalStatus"] != "SUCCEEDED"
 
 
+def cause(report: dict[str, Any], log: str) -> str:
+    """Why it failed: from its log, else from what YARN says of it."""
+    return (
+        spark_log.root_cause(log) or report["diagnostics"].strip() or f"YARN says no more than {report['finalStatus']}"
+    )
+
+
 def logs(module: AnsibleModule) -> str:
     """The end of each container's output; what Python says stands in stdout, what Java says in stderr."""
     command = [module.params["yarn"], "logs", "-applicationId", module.params["application_id"]]
@@ -144,7 +154,8 @@ def main() -> None:
             "application_id": {"type": "str", "required": True},
             "resourcemanager": {"type": "str", "required": True},
             "reach": {"type": "str", "choices": ["running", "ended"], "default": "ended"},
-            "timeout": {"type": "int", "default": 20},
+            "timeout": {"type": "int", "default": 900},
+            "seen": {"type": "str", "default": ""},
             "yarn": {"type": "str", "default": "yarn"},
             "environment": {"type": "dict", "default": {}},
         },
@@ -164,7 +175,7 @@ def main() -> None:
         final_status=report["finalStatus"],
         tracking_url=report.get("trackingUrl", ""),
         seconds=report["elapsedTime"] / 1000.0,
-        cause=(spark_log.root_cause(log) or report["diagnostics"].strip()) if failed(report) else "",
+        cause=cause(report, log) if failed(report) else "",
         missed_brokers=spark_log.missed_brokers(log),
     )
 
