@@ -60,13 +60,20 @@ def removal(owner: str) -> dict[str, Any]:
 
 def _names(plan: Plan, python: str) -> dict[str, Any]:
     nft = [rules for rules in plan.rules if rules.backend == "nftables"]
+    ipt = [rules for rules in plan.rules if rules.backend == "iptables"]
     kinds = (("map", "pairs_"), ("set", "carried_"), ("set", "masqueraded_"), ("chain", "rewrite_"))
     objects = [["chain", "output"], ["chain", "postrouting"]]
+    objects += [[kind, prefix + rules.ident] for rules in nft for kind, prefix in kinds]
     return {
         "nft_table": f"kafka_natmap_{plan.ident}",
-        "nft_objects": objects + [[kind, prefix + rules.ident] for rules in nft for kind, prefix in kinds],
+        "nft_objects": objects + [["chain", f"prefixes_{rules.ident}"] for rules in nft if rules.prefixes],
         "ipt_chain": plan.chain,
-        "ipt_chains": [plan.chain, f"{plan.chain}-SRC", *(r.chain for r in plan.rules if r.backend == "iptables")],
+        "ipt_chains": [
+            plan.chain,
+            f"{plan.chain}-SRC",
+            *(r.chain for r in ipt),
+            *(f"{r.chain}-P" for r in ipt if r.prefixes),
+        ],
         "listeners": [[listener.address, listener.port] for listener in plan.listeners],
         "nginx_path": plan.nginx.path if plan.nginx else None,
         "python": python,
@@ -91,7 +98,7 @@ def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
                         "groups": list(account.groups),
                         "label": label,
                     },
-                    "outsider": outsider if cluster.mechanism != "hosts" else None,
+                    "outsider": None,
                     "connect_timeout": 3.0,
                     "request_timeout": 5.0,
                     "deadline": 20.0,
@@ -99,6 +106,8 @@ def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
                 },
             )
             request["clusters"].append(_probe_cluster(cluster, node))
+            if cluster.mechanism != "hosts":
+                request["outsider"] = outsider
     yield from by_identity.values()
 
 

@@ -10,7 +10,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils.facts import Nginx
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Selector:
     """Whose connections a rule takes: ``kind`` is uid or gid, ``low`` and ``high`` its inclusive bounds."""
 
@@ -146,12 +146,16 @@ def identifier(name: str) -> str:
 
 
 def chain_name(owner: str, cluster: str = "") -> str:
-    """An iptables chain, at most 28 characters with the suffix of its twin (XT_EXTENSION_MAXNAMELEN of xtables)."""
-    return "-".join(["KNM", *(_short(name) for name in (owner, cluster) if name)])
+    """An iptables chain, at most 28 characters with a suffix (XT_EXTENSION_MAXNAMELEN of xtables).
+
+    The owner's part holds no hyphen, so that no owner's chains begin as another's do.
+    """
+    mine = _hashed(owner) if "-" in owner or len(owner) > 10 else owner
+    return "-".join(["KNM", mine, *([cluster if len(cluster) <= 10 else _hashed(cluster)] if cluster else [])])
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 10 else f"{name[:4]}{sha256(name.encode()).hexdigest()[:6]}"
+def _hashed(name: str) -> str:
+    return f"{name.replace('-', '')[:4]}{sha256(name.encode()).hexdigest()[:6]}"
 
 
 class PlanError(ValueError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
+from ansible_collections.kafka.natmap.plugins.module_utils import conflicts, scoping
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import (
     NodeFacts,
     Route,
@@ -21,7 +22,6 @@ from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import (
     NatMap,
     Network,
     Problem,
-    Scope,
 )
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import (
     Entry,
@@ -37,9 +37,13 @@ from ansible_collections.kafka.natmap.plugins.module_utils.plan import (
     chain_name,
     identifier,
 )
+from ansible_collections.kafka.natmap.plugins.module_utils.reading import unusable
 
 _NFT_WITH_IPTABLES = (4, 18)
 """Before this kernel nftables' and iptables' NAT exclude each other (netfilter, commit 4d44175aa5bb)."""
+
+_LONGEST_LABEL = 80
+"""Of a broker in a comment: nft takes 128 bytes, xt_comment 256."""
 
 
 def plan_node(natmap: NatMap, node: NodeFacts) -> Plan:
@@ -53,9 +57,9 @@ def plan_node(natmap: NatMap, node: NodeFacts) -> Plan:
             planner.rewrite(cluster)
         if node.is_gateway and cluster.gateway is not None:
             planner.serve(cluster)
-    planner.respect_others()
+    planner.problems.update(dict.fromkeys(conflicts.problems(planner.rules, node.others)))
     if planner.problems:
-        raise PlanError(node.name, planner.problems)
+        raise PlanError(node.name, list(planner.problems))
     return planner.plan()
 
 
@@ -75,8 +79,8 @@ def sample(natmap: NatMap) -> Plan:
 class _Planner:
     natmap: NatMap
     node: NodeFacts
-    problems: list[Problem] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+    problems: dict[Problem, None] = field(default_factory=dict)
+    notices: set[str] = field(default_factory=set)
     rules: list[Rules] = field(default_factory=list)
     hosts: dict[str, HostLine] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
@@ -86,6 +90,7 @@ class _Planner:
     def __post_init__(self) -> None:
         self._stand_ins = stand_ins(self.natmap)
         self._loopback = loopback_listeners(self.natmap)
+        self._reachable = {broker.reachable: broker for _, broker in self.natmap.brokers()}
 
     def plan(self) -> Plan:
         """The finished plan, in an order that does not depend on the map's."""
@@ -94,13 +99,17 @@ class _Planner:
             owner=self.natmap.owner,
             ident=identifier(self.natmap.owner),
             chain=chain_name(self.natmap.owner),
-            rules=tuple(self.rules),
+            rules=tuple(sorted(self.rules, key=lambda rules: rules.name)),
             hosts=tuple(sorted(self.hosts.values(), key=lambda line: line.name)),
             listeners=tuple(sorted(self.listeners, key=lambda one: (one.address, one.port))),
             routes=tuple(self.routes[address] for address in sorted(self.routes)),
             nginx=self.node.nginx if self.listeners else None,
-            entries=tuple(self.entries),
-            notices=tuple(self.notices),
+            entries=tuple(
+                sorted(
+                    self.entries, key=lambda entry: (entry.cluster, len(entry.broker), entry.broker, entry.advertised)
+                )
+            ),
+            notices=tuple(sorted(self.notices)),
         )
 
     def rewrite(self, cluster: Cluster) -> None:
@@ -115,7 +124,7 @@ class _Planner:
                     ident=identifier(cluster.name),
                     backend=backend,
                     chain=chain_name(self.natmap.owner, cluster.name),
-                    selectors=tuple(self._selectors(cluster.scope, f"nat_map.clusters.{cluster.name}.scope")),
+                    selectors=self._selectors(cluster),
                     pairs=tuple(sorted(pairs, key=lambda pair: (IPv4Address(pair.address), pair.port))),
                     prefixes=tuple(sorted(prefixes, key=lambda prefix: IPv4Network(prefix.network))),
                 )
@@ -139,24 +148,10 @@ class _Planner:
                 way = f"nginx listens at {address}:{port}, one port a broker, for the nodes of the site"
                 self._entry(cluster, broker, "nginx_stream", way)
 
-    def respect_others(self) -> None:
-        """A pair that another owner holds on this node stays with that owner."""
-        held = {(pair[0], pair[1]): owner for owner, pairs in self.node.others.items() for pair in pairs}
-        for rules in self.rules:
-            for pair in rules.pairs:
-                owner = held.get((pair.address, pair.port))
-                if owner:
-                    reason = f"{pair.address}:{pair.port} is rewritten here by owner {owner}"
-                    self._problem(
-                        f"nat_map.clusters.{rules.name}",
-                        reason,
-                        f"let one of the two own it: remove it from {owner}'s map or this one",
-                    )
-
     def _pairs(self, cluster: Cluster, broker: Broker, backend: str | None) -> Iterator[Pair]:
         """The rewrites of one broker; lines and listeners that go with them are kept on the way."""
         if broker.unchanged:
-            self._entry(cluster, broker, "none", "reachable where it is advertised: nothing to do")
+            yield from self._unchanged(cluster, broker, backend)
             return
         if cluster.mechanism == "hosts":
             self._hosts_only(cluster, broker)
@@ -164,7 +159,7 @@ class _Planner:
         target, way = self._target(cluster, broker)
         host = broker.advertised.address
         name = broker.advertised.host
-        known = [] if host else [IPv4Address(a) for a in self.node.resolves.get(name, [])]
+        known = [] if host else self._known(broker)
         if backend is None:
             self._without_dnat(cluster, broker, target, bool(known))
             return
@@ -179,7 +174,9 @@ class _Planner:
         self._entry(cluster, broker, "+".join([*parts, backend, *(["nginx_stream"] if way else [])]), why)
         for key in keys:
             if Endpoint(key, broker.advertised.port) != target:
-                self._way_to(key, target.address, broker.where)
+                self._way_to(
+                    key, broker.reachable.address if target.address.is_loopback else target.address, broker.where
+                )
                 yield Pair(
                     str(key),
                     broker.advertised.port,
@@ -188,6 +185,34 @@ class _Planner:
                     _label(cluster, broker),
                     self._masquerade(key, target.address),
                 )
+
+    def _unchanged(self, cluster: Cluster, broker: Broker, backend: str | None) -> Iterator[Pair]:
+        """A broker that stays where it is; a prefix around it would take it, were it not for a rule of its own."""
+        end = broker.reachable
+        if backend and self._covered(broker):
+            self._entry(cluster, broker, backend, "reachable where it is advertised: kept out of the prefix around it")
+            yield Pair(str(end.address), end.port, str(end.address), end.port, _label(cluster, broker))
+        else:
+            self._entry(cluster, broker, "none", "reachable where it is advertised: nothing to do")
+
+    def _covered(self, broker: Broker) -> bool:
+        return any(net.covers(broker.reachable) for cluster in self.natmap.clusters for net in cluster.networks)
+
+    def _known(self, broker: Broker) -> list[IPv4Address]:
+        """What a broker's name means on this node already."""
+        name, port = broker.advertised.host, broker.advertised.port
+        known = sorted({IPv4Address(address) for address in self.node.resolves.get(name, [])})
+        for address in known:
+            reason = unusable(IPv4Network(address))
+            if reason:
+                mend = "take the name out of this node's /etc/hosts, or correct it in DNS"
+                self._problem(broker.where, f"{name} is known here as {address}, which {reason}", mend)
+            elif self._reachable.get(Endpoint(address, port), broker) != broker:
+                reason = f"{name} is known here as {address}, and {address}:{port} is the way to another broker"
+                self._problem(
+                    broker.where, reason, "correct the name on this node, or the reachable address in the map"
+                )
+        return known
 
     def _target(self, cluster: Cluster, broker: Broker) -> tuple[Endpoint, str]:
         """Where the node dials, and the reason's beginning where that is not the reachable address itself."""
@@ -248,7 +273,8 @@ class _Planner:
         """The node's DNAT for this cluster, or None with a problem kept where it needs one and has none."""
         path = f"nat_map.clusters.{cluster.name}.mechanism"
         usable = {"nftables": self.node.nftables, "iptables": self.node.iptables}
-        if cluster.mechanism == "hosts" or (all(b.unchanged for b in cluster.brokers) and not cluster.networks):
+        idle = all(broker.unchanged and not self._covered(broker) for broker in cluster.brokers)
+        if cluster.mechanism == "hosts" or (idle and not cluster.networks):
             return None
         if cluster.mechanism in usable:
             if not usable[cluster.mechanism].usable:
@@ -263,24 +289,15 @@ class _Planner:
             return "iptables"
         names_only = all(broker.advertised.address is None for broker in cluster.brokers) and not cluster.networks
         if not (cluster.mechanism == "nginx_stream" and names_only and cluster.gateway is None):
-            reason = f"this node can rewrite nothing: nft: {usable['nftables'].reason}; iptables: {usable['iptables'].reason}"
+            nft = usable["nftables"].reason or "NAT beside that of iptables needs Linux 4.18"
+            reason = f"this node can rewrite nothing: nft: {nft}; iptables: {usable['iptables'].reason}"
             self._problem(path, reason, "install nftables or iptables on the node")
         return None
 
-    def _selectors(self, scope: Scope, path: str) -> Iterator[Selector]:
-        users = {name: account.uid if (account := self.node.users.get(name)) else None for name in scope.users}
-        groups = {name: self.node.groups.get(name) for name in scope.groups}
-        for kind, what, numbers in (("uid", "user", users), ("gid", "group", groups)):
-            for name, number in numbers.items():
-                if number is None:
-                    mend = f"create the {what}, or take it out of the scope"
-                    self._problem(path, f"{what} {name} does not exist here", mend)
-                elif number == 0 and not scope.allow_root:
-                    self._problem(path, f"{what} {name} is root here", f"take the {what} out, or add allow_root: true")
-                else:
-                    yield Selector(kind, number, number, f"{what} {name}")
-        if scope.uid_range:
-            yield Selector("uid", *scope.uid_range, f"uids {scope.uid_range[0]} to {scope.uid_range[1]}")
+    def _selectors(self, cluster: Cluster) -> tuple[Selector, ...]:
+        selectors, problems = scoping.selectors(cluster, self.node)
+        self.problems.update(dict.fromkeys(problems))
+        return selectors
 
     def _way_to(self, advertised: IPv4Address, target: IPv4Address, where: str) -> None:
         """DNAT is asked only after a route was found for the advertised address."""
@@ -318,15 +335,12 @@ class _Planner:
         self.entries.append(Entry(cluster.name, name, str(broker.advertised), str(broker.reachable), mechanism, reason))
 
     def _problem(self, path: str, reason: str, mend: str) -> None:
-        problem = Problem(path, reason, mend)
-        if problem not in self.problems:
-            self.problems.append(problem)
+        self.problems[Problem(path, reason, mend)] = None
 
     def _notice(self, text: str) -> None:
-        if text not in self.notices:
-            self.notices.append(text)
+        self.notices.add(text)
 
 
 def _label(cluster: Cluster, broker: Broker) -> str:
     who = str(broker.advertised) if broker.id is None else f"broker {broker.id}"
-    return f"{cluster.name} {who}"
+    return f"{cluster.name} {who if len(who) <= _LONGEST_LABEL else who[:_LONGEST_LABEL] + '...'}"

@@ -41,7 +41,8 @@ def proof_lines(proofs: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     if not asked:
         return ["no broker was asked"]
     brokers = sorted(
-        {_broker(row) for proof in asked.values() for row in proof["brokers"]}, key=lambda b: (b[0], str(b[1]))
+        {_broker(row) for proof in asked.values() for row in proof["brokers"]},
+        key=lambda broker: (broker[0], isinstance(broker[1], str), broker[1]),
     )
     rows = []
     for node, proof in asked.items():
