@@ -113,7 +113,7 @@ def ask(lab: Lab, check: Check, seconds: float) -> str:
             timeout=seconds + 30,
         )
     except PodmanError as error:
-        return str(error).rpartition(": ")[2] if "not running" not in str(error) else str(error)
+        return error.said.splitlines()[-1]
     return ""
 
 

@@ -14,11 +14,16 @@ _ENVIRONMENT = os.environ | {"CONTAINERS_CONF": str(Path(__file__).with_name("co
 
 
 class PodmanError(RuntimeError):
-    """A podman call failed; the text is what podman said."""
+    """A podman call failed. `said` is what podman, or the program it ran, had to say."""
+
+    def __init__(self, call: str, said: str) -> None:
+        super().__init__(f"{call}: {said}")
+        self.said = said
 
 
 def podman(*args: str, stdin: bytes | None = None, timeout: float = 120) -> str:
     """Run podman, return its stdout. Raises PodmanError with its stderr, or when `timeout` seconds are over."""
+    call = " ".join(("podman", *args[:3]))
     try:
         done = subprocess.run(
             ["podman", *args],
@@ -30,12 +35,12 @@ def podman(*args: str, stdin: bytes | None = None, timeout: float = 120) -> str:
             stdin=subprocess.DEVNULL if stdin is None else None,
         )
     except FileNotFoundError:
-        raise PodmanError("podman is not installed: run `make setup`") from None
+        raise PodmanError("podman", "is not installed: run `make setup`") from None
     except subprocess.TimeoutExpired:
-        raise PodmanError(f"podman {' '.join(args[:3])}: no end after {timeout:g} s") from None
+        raise PodmanError(call, f"no end after {timeout:g} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        raise PodmanError(f"podman {' '.join(args[:3])}: {said or f'exit {done.returncode}'}")
+        raise PodmanError(call, said or f"exit {done.returncode}")
     return done.stdout.decode(errors="replace")
 
 
