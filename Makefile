@@ -21,6 +21,7 @@ ready:
 .PHONY: lab-up lab-down lab-status
 lab-up: ready ## Bring the lab up, or heal it; ends when every part answers
 	@$(LAB) up $(ARGS)
+	@PYTHONPATH=tests python -m e2e.seed $(ARGS)
 
 lab-down: ## Take the lab down and leave nothing of it
 	@$(LAB) down $(ARGS)
@@ -37,6 +38,14 @@ plan verify remove: ready
 plan: ## Show what every node would hold, and why
 verify: ## Talk to every broker of the map from every node, as the job's user
 remove: ## Take everything off the nodes again
+
+APP ?= relay
+.PHONY: deploy-spark-job demo
+deploy-spark-job: ready ## Submit the Spark job to YARN and follow it; APP=relay
+	@ansible-playbook kafka.natmap.deploy_spark_job -e spark_job_app=$(APP) $(ARGS)
+
+demo: lab-up ## The whole story: the job fails, the map is applied, it works, the map goes, it fails again
+	@PYTHONPATH=tests python -m e2e.demo $(ARGS)
 
 .PHONY: requirements
 requirements: ## Pin the newest versions that requirements*.in allow (needs uv)

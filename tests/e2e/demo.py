@@ -12,12 +12,12 @@ from lab.topology import DEFAULT_NAME
 def main() -> int:
     """Show an unmodified Spark job fail behind a NAT, work with the map applied, and fail again without it."""
     parser = argparse.ArgumentParser(prog="demo", description=main.__doc__)
-    parser.add_argument("--lab", default=DEFAULT_NAME, help="which lab (default: %(default)s)")
+    parser.add_argument("--name", default=DEFAULT_NAME, help="the lab (default: %(default)s)")
     parser.add_argument("--records", type=int, default=200_000, help="events to relay (default: %(default)s)")
     args = parser.parse_args()
     begin = time.monotonic()
     try:
-        Story(stand(args.lab), args.records).tell()
+        Story(stand(args.name), args.records).tell()
     except StoryError as error:
         say(f"\nThe story went another way after {time.monotonic() - begin:.0f} s:\n{error}", "bad", "")
         return 1

@@ -12,7 +12,7 @@ from zlib import crc32
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.client_async import KafkaClient
-from kafka.errors import NoError, for_code
+from kafka.errors import BrokerResponseError, LeaderNotAvailableError, NoError, TopicAlreadyExistsError, for_code
 from kafka.protocol.produce import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -77,17 +77,23 @@ def _headers(number: int, noise: int) -> list[Header]:
     return [("schema", b"audit/3"), ("tenant", b"north" if noise & 1 else b"south")]
 
 
-def create_topic(bootstrap: list[str], topic: str, partitions: int) -> None:
-    """Create `topic` with as many replicas as the brokers give by default."""
+def create_topic(bootstrap: list[str], topic: str, partitions: int) -> bool:
+    """Create `topic` with as many replicas as the brokers give by default; False when it is there already."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=-1)])
-    admin.close()
+    try:
+        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=-1)])
+    except TopicAlreadyExistsError:
+        return False
+    finally:
+        admin.close()
+    return True
 
 
 class Writer:
     """Writes whole record batches; the client's own producer refuses null header values, and is slower."""
 
     BATCH = 1_000
+    PATIENCE = 15.0
 
     def __init__(self, bootstrap: list[str], topic: str) -> None:
         self._topic = topic
@@ -121,7 +127,17 @@ class Writer:
     def _send(self, number: int) -> None:
         records = bytes(self._open.pop(number).build())
         self._sizes[number] = 0
+        end = time.monotonic() + self.PATIENCE
+        while (error := self._try(number, records)) is not NoError:
+            if not error.retriable or time.monotonic() > end:
+                raise error(f"partition {number} of {self._topic}")
+            # the leaders of a topic that was just created are still settling
+            self._client.poll(future=self._client.cluster.request_update())
+
+    def _try(self, number: int, records: bytes) -> type[BrokerResponseError]:
         leader = self._client.cluster.leader_for_partition(TopicPartition(self._topic, number))
+        if leader in (None, -1):
+            return LeaderNotAvailableError
         while not self._client.ready(leader):
             self._client.poll(timeout_ms=100)
         request = ProduceRequest[7](
@@ -131,9 +147,7 @@ class Writer:
         self._client.poll(future=answer)
         if answer.failed():
             raise answer.exception
-        error = for_code(answer.value.topics[0][1][0][1])
-        if error is not NoError:
-            raise error(f"partition {number} of {self._topic}")
+        return for_code(answer.value.topics[0][1][0][1])
 
 
 def main() -> None:
@@ -144,10 +158,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000, help="0 only creates the topic")
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--unless-there", action="store_true", help="leave a topic of that name as it is")
     args = parser.parse_args()
     bootstrap = args.bootstrap.split(",")
     begin = time.monotonic()
-    create_topic(bootstrap, args.topic, args.partitions)
+    if not create_topic(bootstrap, args.topic, args.partitions):
+        sys.stdout.write("there already\n")
+        sys.exit(0 if args.unless_there else f"topic {args.topic} is there already: take another name")
     count = Writer(bootstrap, args.topic).write(events(args.records, args.partitions, args.seed))
     sys.stdout.write(f"{count} records in {time.monotonic() - begin:.1f} s\n")
 

@@ -105,7 +105,7 @@ class Story:
             "spark_job_source_topic": self.topic,
             "spark_job_checkpoint": f"hdfs://master:8020/checkpoints/relay/{self.topic}",
             "spark_job_available_now": True,
-            "spark_job_conf": {"spark.yarn.tags": TAG, "spark.yarn.maxAppAttempts": 1},
+            "spark_job_tags": [TAG],
         }
         variables.write_text(json.dumps(job, indent=2))
         return self.playbook("kafka.natmap.deploy_spark_job", "-e", f"@{variables.relative_to(ROOT)}")
