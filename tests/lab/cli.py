@@ -122,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lab {args.command}: needs root, for containers and networks: run it with sudo", file=sys.stderr)
         return 1
     try:
+        network.mend_namespaces()
         result: int = args.run(args)
         return result
     except StepFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ _BEFORE = "kafka-natmap.before."
 # Setting: least value. Podman switches forwarding on for its bridges; a host's systemd takes five inotify instances.
 _SETTINGS = {"net.ipv4.ip_forward": 0, "fs.inotify.max_user_instances": 2048}
 _LOCKS = Path("/run/lock")
+_NAMESPACES = Path("/run/netns")
 
 
 @contextmanager
@@ -30,6 +32,17 @@ def locked(name: str = "") -> Iterator[None]:
                 print(f"lab {name}: waiting for another command on this lab to end", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def mend_namespaces() -> None:
+    """Give podman's network namespaces that lost their mount an empty one; with only one such file it refuses all work.
+
+    A restart of a machine that keeps /run on its disk leaves them. The containers are then found dead and made anew.
+    """
+    alive = Path("/proc/self/ns/net").stat().st_dev
+    for file in _NAMESPACES.glob("netns-*"):
+        if file.stat().st_dev != alive:
+            subprocess.run(["unshare", f"--net={file}", "true"], check=False)
 
 
 def number_of(name: str) -> int | None:

@@ -87,5 +87,10 @@ def _belongs(pid: int, container_id: str, file: str) -> bool:
 
 def remove(names: Sequence[str]) -> None:
     """Remove containers whatever state they are in; their volumes stay."""
-    if names:
+    if not names:
+        return
+    try:
         podman("rm", "-f", "-t", "0", *names, timeout=300)
+    except PodmanError:
+        # What died with its conmon is refused once, found stopped by that, and removed the second time.
+        podman("rm", "-f", "-t", "0", "-i", *names, timeout=300)

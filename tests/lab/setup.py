@@ -98,7 +98,11 @@ def _install_packages() -> None:
         _POLICY.write_text("#!/bin/sh\nexit 101\n")
         _POLICY.chmod(0o755)
     try:
-        run_logged("apt-update", ["apt-get", "update", "-q"], _ONLINE, environment)
+        try:
+            run_logged("apt-update", ["apt-get", "update", "-q"], _ONLINE, environment)
+        except StepFailed as error:
+            # One source of several may be out of reach that none of the packages come from.
+            print(f"  going on with the package lists there are: {error.cause.splitlines()[-1]}", flush=True)
         run_logged(
             "apt-install",
             ["apt-get", "install", "-qy", "--no-install-recommends", "-o", "Acquire::Retries=3", *missing],
