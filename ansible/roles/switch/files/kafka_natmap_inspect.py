@@ -9,7 +9,19 @@ import sys
 import threading
 import time
 
-from kafka_natmap_system import HOSTS, LIB, LIBEXEC, PROGRAM, digest_of, first_lines, read_json, read_text, run, which
+from kafka_natmap_system import (
+    HOSTS,
+    LIB,
+    LIBEXEC,
+    PROGRAM,
+    digest_of,
+    first_lines,
+    owners,
+    read_json,
+    read_text,
+    run,
+    which,
+)
 
 _RESOLVE_SECONDS = 10.0
 _RESOLVERS = 8
@@ -191,7 +203,7 @@ def hosts_lines(text):
 def other_owners(owner):
     """What other owners hold on this node: owner to the pairs that they rewrite."""
     held = {}
-    for name in sorted(os.listdir(LIB)) if os.path.isdir(LIB) else ():
+    for name in owners():
         generation = read_json(os.path.join(LIB, name, "generation.json"))
         if generation and name != owner:
             held[name] = generation.get("pairs", [])

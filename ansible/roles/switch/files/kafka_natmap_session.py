@@ -50,7 +50,7 @@ class Limits(NamedTuple):
 def resolve(host: str, port: int) -> List[str]:
     """The IPv4 addresses that the node's own resolver gives for a host."""
     try:
-        found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host.encode("ascii"), port, socket.AF_INET, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "not a host name"
         raise Broken("DNS", f"{host} has no IPv4 address on this node: {reason}") from None
@@ -187,7 +187,9 @@ class Session:
         """Send one request, return its decoded answer; `frame` is the most that it may hold, in bytes."""
         asked = type(message).__name__.split("Request")[0]
         self.sent += 1
-        body = message.build_header(self.sent, CLIENT_ID).encode() + message.encode()
+        # Kept in a name: an encoder refers to its object only weakly.
+        header = message.build_header(self.sent, CLIENT_ID)
+        body = header.encode() + message.encode()
         until = time.monotonic() + self.limits.left(self.limits.request)
         data = self._exchange(struct.pack(">i", len(body)) + body, asked, frame, until)
         try:

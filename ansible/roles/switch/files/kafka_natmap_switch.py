@@ -25,6 +25,7 @@ from kafka_natmap_system import (
     first_lines,
     must,
     now,
+    owners,
     read_json,
     read_text,
     run,
@@ -253,7 +254,7 @@ class Switch:
         shutil.rmtree(self.home, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(ETC)
-        if not any(os.path.isdir(os.path.join(LIB, name)) for name in os.listdir(LIB)):
+        if not owners():
             shutil.rmtree(LIBEXEC, ignore_errors=True)
 
     def remove(self):

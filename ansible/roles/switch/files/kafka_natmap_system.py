@@ -158,6 +158,12 @@ def digest_of(path):
         return None
 
 
+def owners():
+    """Whose generations this node holds."""
+    names = sorted(os.listdir(LIB)) if os.path.isdir(LIB) else []
+    return [name for name in names if os.path.isdir(os.path.join(LIB, name))]
+
+
 def now():
     """The time in UTC as of ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -51,6 +51,7 @@ def tls_context(security: Dict[str, Any]) -> Any:
     """The client side of the listener's TLS, or None. Raises OSError or ValueError on bad files."""
     if security["protocol"] not in ("SSL", "SASL_SSL"):
         return None
+    import encodings.idna  # noqa: F401 - the handshake asks for it, when the user may not read it any more
     import ssl
     context = ssl.create_default_context(cafile=security.get("cafile"))
     context.check_hostname = bool(security.get("verify_name", True))
