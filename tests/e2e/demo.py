@@ -5,7 +5,7 @@ import sys
 import time
 
 from e2e.story import Story, stand
-from e2e.telling import StoryError, say
+from e2e.telling import say
 from lab.topology import DEFAULT_NAME
 
 
@@ -18,7 +18,10 @@ def main() -> int:
     begin = time.monotonic()
     try:
         Story(stand(args.name), args.records).tell()
-    except StoryError as error:
+    except KeyboardInterrupt:
+        say("\nInterrupted; the next `make demo` starts from here as well as from anywhere.", "bad", "")
+        return 130
+    except RuntimeError as error:
         say(f"\nThe story went another way after {time.monotonic() - begin:.0f} s:\n{error}", "bad", "")
         return 1
     say(f"\nThe whole story: {time.monotonic() - begin:.0f} s", "good", "")

@@ -89,6 +89,15 @@ def create_topic(bootstrap: list[str], topic: str, partitions: int) -> bool:
     return True
 
 
+def drop_topics(bootstrap: list[str], prefix: str) -> None:
+    """Delete the topics whose names start with `prefix`."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    names = [name for name in admin.list_topics() if name.startswith(prefix)]
+    if names:
+        admin.delete_topics(names)
+    admin.close()
+
+
 class Writer:
     """Writes whole record batches; the client's own producer refuses null header values, and is slower."""
 
@@ -158,10 +167,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000, help="0 only creates the topic")
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drop", metavar="PREFIX", help="first delete the topics whose names start so")
     parser.add_argument("--unless-there", action="store_true", help="leave a topic of that name as it is")
     args = parser.parse_args()
     bootstrap = args.bootstrap.split(",")
     begin = time.monotonic()
+    if args.drop:
+        drop_topics(bootstrap, args.drop)
     if not create_topic(bootstrap, args.topic, args.partitions):
         sys.stdout.write("there already\n")
         sys.exit(0 if args.unless_there else f"topic {args.topic} is there already: take another name")

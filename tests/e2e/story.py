@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from itertools import product
 
 from e2e import access, compare
 from e2e.telling import StoryError, good, run, say, step
@@ -15,6 +16,8 @@ from lab.topology import BUILD, DEFAULT_NAME, ROOT, Lab
 NODES = ("nm1", "nm2")
 AUDIT = "/var/lib/kafka-natmap"
 MISSED = re.compile(r"Connection to node -?\d+ \(.*?\) could not be established\..*")
+TOPICS = "story-"
+BLOBS = ("submitted", "git HEAD")
 TAG = "kafka-natmap-story"
 State = dict[str, str]
 
@@ -25,7 +28,7 @@ class Story:
 
     lab: Lab
     records: int = 200_000
-    topic: str = field(default_factory=lambda: time.strftime("audit-%Y%m%d-%H%M%S"))
+    topic: str = field(default_factory=lambda: time.strftime(f"{TOPICS}%Y%m%d-%H%M%S"))
 
     def tell(self) -> None:
         """All of it, from whatever state the lab is in. Raises StoryError where it goes another way."""
@@ -64,7 +67,7 @@ class Story:
 
     def playbook(self, name: str, *arguments: str) -> tuple[int, str]:
         """Run a playbook on this lab's inventory; the default lab's is the committed one."""
-        other = [] if self.lab.name == DEFAULT_NAME else ["-i", str(inventory.path(self.lab.name))]
+        other = [] if self.lab.name == DEFAULT_NAME else ["-i", str(inventory.path(self.lab.name).relative_to(ROOT))]
         return run(["ansible-playbook", name, *other, *arguments])
 
     def prepare(self) -> None:
@@ -73,22 +76,13 @@ class Story:
         for application in self.running():
             podman.execute(self.lab.container("edge"), "yarn", "application", "-kill", application)
             good(f"ended {application} of an earlier story")
-        said = access.in_network(
-            self.lab,
-            "hq-1",
-            "events",
-            "--bootstrap",
-            ",".join(self.brokers),
-            "--topic",
-            self.topic,
-            "--records",
-            str(self.records),
-        )
-        good(f"topic {self.topic} at headquarters: {said}")
-        access.in_network(
-            self.lab, "kafka", "events", "--bootstrap", self.sink, "--topic", self.topic, "--records", "0"
-        )
-        good(f"topic {self.topic} at the site's own Kafka: empty")
+        good(f"topic {self.topic} at headquarters: {self.fill('hq-1', self.brokers, self.records)}")
+        good(f"topic {self.topic} at the site's own Kafka: {self.fill('kafka', [self.sink], 0)}")
+
+    def fill(self, host: str, bootstrap: list[str], records: int) -> str:
+        """Replace the topics of earlier stories by this one's."""
+        arguments = ["--bootstrap", ",".join(bootstrap), "--topic", self.topic, "--records", str(records)]
+        return access.in_network(self.lab, host, "events", *arguments, "--drop", TOPICS)
 
     def running(self) -> list[str]:
         """Applications of earlier stories that YARN still runs."""
@@ -121,9 +115,12 @@ class Story:
 
     def submit_and_compare(self) -> None:
         """The job has to succeed, and the sink has to hold what the source holds."""
-        code, _ = self.submit()
+        code, output = self.submit()
         if code:
             raise StoryError(f"the job had to succeed, but exited with {code}")
+        submitted, committed = (re.search(rf"{place} .*?([0-9a-f]{{40}})$", output, re.M) for place in BLOBS)
+        if submitted and committed and submitted[1] != committed[1]:
+            raise StoryError("what was submitted is not what git has: commit spark_app/relay.py")
         with ThreadPoolExecutor() as pool:
             source = pool.submit(
                 access.in_network, self.lab, "hq-1", "compare", f"{','.join(self.brokers)}/{self.topic}"
@@ -139,13 +136,16 @@ class Story:
 
     def check_scope(self) -> None:
         """On each node, the job's user talks to each broker; another user is not rewritten."""
-        for node in NODES:
-            for broker in self.brokers:
-                job, other = self.ask(node, broker, "yarn"), self.ask(node, broker, "alice")
-                say(f"{node}  to {broker}  as yarn: {job}")
-                say(f"{node}  to {broker}  as alice: {other}")
-                if "takes" not in job or broker not in other:
-                    raise StoryError(f"on {node}, only yarn may be rewritten")
+        pairs = list(product(NODES, self.brokers))
+        with ThreadPoolExecutor(len(pairs)) as pool:
+            as_job = list(pool.map(lambda pair: self.ask(*pair, user="yarn"), pairs))
+            as_other = list(pool.map(lambda pair: self.ask(*pair, user="alice"), pairs))
+        for (node, broker), job, other in zip(pairs, as_job, as_other, strict=True):
+            say(f"{node}  to {broker}  as yarn:  {job}")
+            say(f"{node}  to {broker}  as alice: {other}")
+        for (node, broker), job, other in zip(pairs, as_job, as_other, strict=True):
+            if "takes" not in job or f"sent to {broker}," not in other:
+                raise StoryError(f"on {node}, yarn alone is to be rewritten")
         good("only the job's user is rewritten")
 
     def ask(self, node: str, broker: str, user: str) -> str:

@@ -13,7 +13,7 @@ from lab.topology import ROOT
 _COLOURS = {"title": "1", "command": "36", "output": "2", "good": "32", "bad": "31"}
 
 
-class StoryError(Exception):
+class StoryError(RuntimeError):
     """The story did not go as told; the text says what was expected and what was seen."""
 
 
