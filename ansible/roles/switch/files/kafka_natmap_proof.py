@@ -50,7 +50,7 @@ def failures(before, after, pairs):
         return [after["error"]["cause"]]
     found = []
     now = {(row["cluster"], row["advertised"]): row for row in after["brokers"]}
-    targets = {(to, port) for _, _, to, port in pairs}
+    targets = {"%s:%d" % (to, port) for _, _, to, port in pairs}
     for row in before["brokers"]:
         answered = now.get((row["cluster"], row["advertised"]))
         if not alive(row) or row["reachable"] is None:
@@ -69,14 +69,10 @@ def failures(before, after, pairs):
     for row in after["brokers"]:
         if row["verdict"] in ("WRONG_BROKER", "WRONG_CLUSTER"):
             found.append("%s at %s: %s" % (row["verdict"], row["advertised"], row["evidence"]))
-        elif row["verdict"] == "OK" and row["rewritten_to"] and not _among(row["rewritten_to"], targets):
+        elif row["verdict"] == "OK" and row["rewritten_to"] not in targets | {None, row["reachable"]}:
             found.append("%s is rewritten to %s, which is not in the plan" % (row["advertised"], row["rewritten_to"]))
     for row in after["outsider"]:
         if row["verdict"] == "SCOPE_LEAK":
             found.append("another user is rewritten too, at %s: %s" % (row["advertised"], row["evidence"]))
     return found
 
-
-def _among(endpoint, targets):
-    address, _, port = endpoint.rpartition(":")
-    return not targets or (address, int(port)) in targets
