@@ -146,7 +146,8 @@ class Writer:
     def _try(self, number: int, records: bytes) -> type[BrokerResponseError]:
         leader = self._client.cluster.leader_for_partition(TopicPartition(self._topic, number))
         if leader in (None, -1):
-            return LeaderNotAvailableError
+            missing: type[BrokerResponseError] = LeaderNotAvailableError
+            return missing
         while not self._client.ready(leader):
             self._client.poll(timeout_ms=100)
         request = ProduceRequest[7](
@@ -156,7 +157,8 @@ class Writer:
         self._client.poll(future=answer)
         if answer.failed():
             raise answer.exception
-        return for_code(answer.value.topics[0][1][0][1])
+        error: type[BrokerResponseError] = for_code(answer.value.topics[0][1][0][1])
+        return error
 
 
 def main() -> None:

@@ -138,8 +138,8 @@ class Story:
         """On each node, the job's user talks to each broker; another user is not rewritten."""
         pairs = list(product(NODES, self.brokers))
         with ThreadPoolExecutor(len(pairs)) as pool:
-            as_job = list(pool.map(lambda pair: self.ask(*pair, user="yarn"), pairs))
-            as_other = list(pool.map(lambda pair: self.ask(*pair, user="alice"), pairs))
+            as_job = list(pool.map(lambda pair: self.ask(pair[0], pair[1], "yarn"), pairs))
+            as_other = list(pool.map(lambda pair: self.ask(pair[0], pair[1], "alice"), pairs))
         for (node, broker), job, other in zip(pairs, as_job, as_other, strict=True):
             say(f"{node}  to {broker}  as yarn:  {job}")
             say(f"{node}  to {broker}  as alice: {other}")
