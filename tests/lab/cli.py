@@ -61,8 +61,8 @@ def node(args: argparse.Namespace) -> int:
             lifecycle.remove_nodes(lab, args.nodes)
             return 0
         node_image = args.image or image.build()
-        for name in args.nodes:
-            print(lab.container(name), lifecycle.add_node(lab, name, node_image))
+        for name, address in lifecycle.add_nodes(lab, args.nodes, node_image).items():
+            print(lab.container(name), address)
     return 0
 
 

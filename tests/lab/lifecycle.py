@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -48,17 +48,19 @@ def down(name: str) -> list[str]:
     return [*gone, *volumes, *network.release(name)]
 
 
-def add_node(lab: Lab, name: str, node_image: str) -> str:
-    """Start a plain host on the site's network; returns its address."""
+def add_nodes(lab: Lab, names: Sequence[str], node_image: str) -> dict[str, str]:
+    """Start plain hosts on the site's network; returns their addresses by name."""
     there = containers(lab.name)
-    if lab.container(name) in there:
-        raise StepFailed(f"lab {lab.name} has a host {name}", "take another name, or `node rm` it first")
-    used = {int(c["Config"]["Labels"].get(_EXTRA, -1)) for c in there.values()}
-    index = next(i for i in range(len(used) + 1) if i not in used)
-    host = extra_node(lab, name, index)
-    _run(lab, host, node_image, str(index))
+    taken = [n for n in names if lab.container(n) in there]
+    if taken:
+        raise StepFailed(f"lab {lab.name} has {', '.join(taken)}", "take other names, or `node rm` them first")
+    used = {index for node in there.values() if (index := _index(node)) is not None}
+    free = (i for i in range(len(used) + len(names)) if str(i) not in used)
+    nodes = {i: extra_node(lab, name, i) for name, i in zip(names, free, strict=False)}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: _run(lab, nodes[i], node_image, str(i)), nodes))
     inventory.write(lab, extra_nodes(lab.name))
-    return host.address["site"]
+    return {host.name: host.address["site"] for host in nodes.values()}
 
 
 def remove_nodes(lab: Lab, names: Iterable[str]) -> None:
