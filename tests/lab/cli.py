@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lab import checks, image, lifecycle, network, setup
+from lab import checks, image, lifecycle, network, setup, topics
 from lab.podman import PodmanError, containers, is_alive
 from lab.progress import Clock, StepFailed
 from lab.topology import ALL_HOSTS, DEFAULT_NAME, PARTS, Lab, expand
@@ -24,6 +24,8 @@ def up(args: argparse.Namespace) -> int:
         lifecycle.create(lab, clock, node_image)
         clock.say("  waiting for every part to answer")
         failed = checks.wait(lab, args.timeout, clock)
+        if not failed:
+            topics.ensure(lab)
     for check, wrong in failed:
         print(f"\n{check.part} does not answer: {wrong}\n{checks.evidence(lab, check)}", file=sys.stderr)
     if not failed:
