@@ -65,6 +65,14 @@ def test_mechanism(natmap: Any, facts: Any, mechanism: str, reason: str) -> None
 
 NO_ROUTE = {"routes": {"192.0.2.21": {"source": None, "error": "Network is unreachable"}}}
 REFUSED: list[tuple[str, Any, Any, str, str, str]] = [
+    (
+        "nginx, no DNAT, a known name",
+        parsed(NAME, mechanism="nginx_stream"),
+        NEITHER | {"resolves": {"kafka-1": ["10.9.9.9"]}},
+        f"{HQ}.brokers[0]",
+        "is known here already, and this node can rewrite nothing",
+        "install nftables",
+    ),
     ("no DNAT at all", parsed(broker()), NEITHER, f"{HQ}.mechanism", "nft is not installed; iptables:", "install"),
     (
         "an old kernel without iptables",
@@ -250,6 +258,12 @@ def test_one_name_with_two_ports_has_one_line() -> None:
         (plan.hosts[0].address, 9092),
         (plan.hosts[0].address, 9093),
     }
+
+
+@pytest.mark.parametrize("flip", [1, -1])
+def test_a_line_names_the_same_broker_whatever_the_order(flip: int) -> None:
+    pairs = [NAME, broker("kafka-1:9093", "203.0.113.22:9093", id=2)][::flip]
+    assert planned(parsed(*pairs)).hosts[0].broker == "hq broker 1"
 
 
 def test_listeners_stand_alone() -> None:

@@ -126,7 +126,7 @@ class _Planner:
                     chain=chain_name(self.natmap.owner, cluster.name),
                     selectors=self._selectors(cluster),
                     pairs=tuple(sorted(pairs, key=lambda pair: (IPv4Address(pair.address), pair.port))),
-                    prefixes=tuple(sorted(prefixes, key=lambda prefix: IPv4Network(prefix.network))),
+                    prefixes=tuple(sorted(prefixes, key=lambda prefix: (IPv4Network(prefix.network), prefix.ports))),
                 )
             )
 
@@ -169,7 +169,7 @@ class _Planner:
             keys, why = known, f"{way}the name is known here as {', '.join(map(str, known))}; no hosts line needed"
         else:
             keys, why = [self._stand_ins[name]], f"{way}nothing here knows the name: a hosts line gives it a stand-in"
-            self.hosts[name] = HostLine(str(keys[0]), name, _label(cluster, broker))
+            self._line(keys[0], cluster, broker)
         parts = ["hosts"] if not host and not known else []
         self._entry(cluster, broker, "+".join([*parts, backend, *(["nginx_stream"] if way else [])]), why)
         for key in keys:
@@ -233,7 +233,7 @@ class _Planner:
             self._problem(
                 broker.where, f"{name} is known here as {known} already", "use auto: it rewrites only the scope's users"
             )
-        self.hosts[name] = HostLine(way, name, _label(cluster, broker))
+        self._line(broker.reachable.address, cluster, broker)
         self._entry(
             cluster, broker, "hosts", "asked for; hosts has no scope: the line holds for every user of this node"
         )
@@ -241,11 +241,14 @@ class _Planner:
 
     def _without_dnat(self, cluster: Cluster, broker: Broker, target: Endpoint, known: bool) -> None:
         """A node that has neither nft nor iptables can only be helped where a name leads to a listener of its own."""
-        name = broker.advertised.host
         local = cluster.mechanism == "nginx_stream" and cluster.gateway is None
-        if not local or known or broker.advertised.address:
+        if not local or broker.advertised.address:
             return
-        self.hosts[name] = HostLine(str(target.address), name, _label(cluster, broker))
+        if known:
+            reason = f"{broker.advertised.host} is known here already, and this node can rewrite nothing"
+            self._problem(broker.where, reason, "install nftables or iptables on the node")
+            return
+        self._line(target.address, cluster, broker)
         self._entry(
             cluster, broker, "hosts+nginx_stream", "no DNAT on this node: the name leads to nginx, for every user"
         )
@@ -325,6 +328,11 @@ class _Planner:
                 path, f"nginx cannot be used here: {self.node.nginx.reason}", "install nginx with its stream module"
             )
         return self.node.nginx.usable
+
+    def _line(self, address: IPv4Address, cluster: Cluster, broker: Broker) -> None:
+        name = broker.advertised.host
+        line = HostLine(str(address), name, _label(cluster, broker))
+        self.hosts[name] = min(line, self.hosts.get(name, line), key=lambda one: one.broker)
 
     def _listen(self, cluster: Cluster, broker: Broker, at: Endpoint) -> None:
         to = broker.reachable
