@@ -51,7 +51,6 @@ def inspect(request):
             "program": digest_of(PROGRAM),
             "kafka_python": digest_of(os.path.join(LIBEXEC, "kafka-python.zip")),
         },
-        "generation": read_json(os.path.join(LIB, request["owner"], "generation.json")),
         "others": other_owners(request["owner"]),
     }
 
