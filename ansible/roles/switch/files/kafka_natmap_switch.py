@@ -331,8 +331,8 @@ def switch(request, stage):
                 after = prove(probe, "advertised", stage)
                 failed = failures(before, after, bundle["pairs"])
                 entry["said"] = "%d failed" % len(failed) if failed else "every broker that is up answers"
-    except (Refusal, OSError) as error:
-        failed = [str(error)]
+    except Exception as error:  # whatever it was, the node goes back to what it was
+        failed = [str(error) or type(error).__name__]
     if not failed:
         this.confirm(request.get("who"))
         audit(dict(record, result="confirmed"))
