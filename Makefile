@@ -47,6 +47,35 @@ deploy-spark-job: ready ## Submit the Spark job to YARN and follow it; APP=relay
 demo: lab-up ## The whole story: the job fails, the map is applied, it works, the map goes, it fails again
 	@PYTHONPATH=tests python -m e2e.demo $(ARGS)
 
+# What `make test` runs, in the order in which it fails soonest.
+TEST_STAGES ?= lint unit property
+PYTEST := python -m pytest -q
+RESULTS := build/test
+.PHONY: tools lint unit property test
+tools:
+	@$(LAB) setup --quiet packages venv
+
+lint: tools ## Check form and types of everything
+	@bash tests/lint.sh
+
+unit: tools ## Tables of every rule, and the node program's layers in a network namespace
+	@$(PYTEST) tests/unit --junitxml=$(RESULTS)/unit.xml
+
+property: tools ## Generated maps against the real nft, iptables and nginx
+	@$(PYTEST) tests/property --junitxml=$(RESULTS)/property.xml
+
+test: ## All tests, the quick ones first; ends with the count
+	@rm -rf $(RESULTS)
+	@for stage in $(TEST_STAGES); do echo "== $$stage"; $(MAKE) --no-print-directory $$stage || exit 1; done
+	@$(PYTHON) tests/summary.py $(RESULTS)
+
+OUT ?= build
+.PHONY: collection
+collection: tools ## Build the collection's tarball into build/, the templates in it
+	@rm -rf $(OUT)/collection && mkdir -p $(OUT)/collection
+	@tar -C ansible --dereference --exclude=__pycache__ -c . | tar -C $(OUT)/collection -x
+	@ansible-galaxy collection build --force --output-path $(OUT) $(OUT)/collection
+
 .PHONY: requirements
 requirements: ## Pin the newest versions that requirements*.in allow (needs uv)
 	@for f in requirements requirements-core216; do \
