@@ -13,7 +13,9 @@ _COMMAND = ("/opt/java/bin/java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", "
 
 def ensure(lab: Lab) -> None:
     """Create the topic in each of HQ's clusters that this lab has, if it is not there."""
-    clusters = [(host, partitions) for host, partitions in ((next(iter(lab.hq()), ""), 6), ("dr-1", 1)) if lab.has(host)]
+    clusters = [
+        (host, partitions) for host, partitions in ((next(iter(lab.hq()), ""), 6), ("dr-1", 1)) if lab.has(host)
+    ]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda cluster: _create(lab, *cluster), clusters))
 
@@ -24,5 +26,11 @@ def _create(lab: Lab, host: str, partitions: int) -> None:
         execute(container, "test", "-d", f"/var/lib/kafka/log/{TOPIC}-0")
     except PodmanError:
         bootstrap = f"{lab.ip(host)}:{KAFKA_PORT}" if host != "dr-1" else f"{DR_NAME}:{KAFKA_PORT}"
-        command = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", bootstrap, "--create", "--if-not-exists")
+        command = (
+            "org.apache.kafka.tools.TopicCommand",
+            "--bootstrap-server",
+            bootstrap,
+            "--create",
+            "--if-not-exists",
+        )
         execute(container, *_COMMAND, *command, "--topic", TOPIC, "--partitions", str(partitions))

@@ -3,6 +3,7 @@
 Standard library only, Python 3.6 syntax. Needs CAP_NET_ADMIN, both when the socket is opened and
 when it is used. Message layout: linux/netfilter/nfnetlink.h and nfnetlink_conntrack.h.
 """
+
 import errno
 import os
 import socket
@@ -23,8 +24,18 @@ IP_V4_SRC, IP_V4_DST = 1, 2
 PROTO_NUM, PROTO_SRC_PORT, PROTO_DST_PORT = 1, 2, 3
 PROTOINFO_TCP = 1
 TCP_STATE = 1
-TCP_STATES = ("NONE", "SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT", "CLOSE_WAIT", "LAST_ACK",
-              "TIME_WAIT", "CLOSE", "SYN_SENT2")
+TCP_STATES = (
+    "NONE",
+    "SYN_SENT",
+    "SYN_RECV",
+    "ESTABLISHED",
+    "FIN_WAIT",
+    "CLOSE_WAIT",
+    "LAST_ACK",
+    "TIME_WAIT",
+    "CLOSE",
+    "SYN_SENT2",
+)
 # What may wait unread, in bytes, and how many entries a watch keeps.
 EVENT_BUFFER = 1 << 20
 MOST_SEEN = 50000
@@ -64,14 +75,16 @@ def _attribute(kind: int, value: bytes) -> bytes:
 def encode_tuple(kind: int, flow: Tuple4) -> bytes:
     """The nested attribute `kind` (TUPLE_ORIG or TUPLE_REPLY) of a TCP flow."""
     src, sport, dst, dport = flow
-    addresses = (_attribute(IP_V4_SRC, socket.inet_aton(src))
-                 + _attribute(IP_V4_DST, socket.inet_aton(dst)))
-    protocol = (_attribute(PROTO_NUM, struct.pack("B", socket.IPPROTO_TCP))
-                + _attribute(PROTO_SRC_PORT, struct.pack("!H", sport))
-                + _attribute(PROTO_DST_PORT, struct.pack("!H", dport)))
-    return _attribute(kind | NLA_F_NESTED,
-                      _attribute(TUPLE_IP | NLA_F_NESTED, addresses)
-                      + _attribute(TUPLE_PROTO | NLA_F_NESTED, protocol))
+    addresses = _attribute(IP_V4_SRC, socket.inet_aton(src)) + _attribute(IP_V4_DST, socket.inet_aton(dst))
+    protocol = (
+        _attribute(PROTO_NUM, struct.pack("B", socket.IPPROTO_TCP))
+        + _attribute(PROTO_SRC_PORT, struct.pack("!H", sport))
+        + _attribute(PROTO_DST_PORT, struct.pack("!H", dport))
+    )
+    return _attribute(
+        kind | NLA_F_NESTED,
+        _attribute(TUPLE_IP | NLA_F_NESTED, addresses) + _attribute(TUPLE_PROTO | NLA_F_NESTED, protocol),
+    )
 
 
 def encode_request(message: int, flags: int, body: bytes = b"") -> bytes:
@@ -89,7 +102,7 @@ def attributes(data: bytes) -> Dict[int, bytes]:
         length, kind = struct.unpack_from("=HH", data, offset)
         if length < 4:
             break
-        found[kind & NLA_TYPE_MASK] = data[offset + 4:offset + length]
+        found[kind & NLA_TYPE_MASK] = data[offset + 4 : offset + length]
         offset += length + (-length % 4)
     return found
 
@@ -100,8 +113,12 @@ def _decode_tuple(data: bytes) -> Optional[Tuple4]:
     try:
         if protocol[PROTO_NUM] != b"\x06":
             return None
-        return (socket.inet_ntoa(address[IP_V4_SRC]), struct.unpack("!H", protocol[PROTO_SRC_PORT])[0],
-                socket.inet_ntoa(address[IP_V4_DST]), struct.unpack("!H", protocol[PROTO_DST_PORT])[0])
+        return (
+            socket.inet_ntoa(address[IP_V4_SRC]),
+            struct.unpack("!H", protocol[PROTO_SRC_PORT])[0],
+            socket.inet_ntoa(address[IP_V4_DST]),
+            struct.unpack("!H", protocol[PROTO_DST_PORT])[0],
+        )
     except (KeyError, OSError, struct.error):
         return None
 
@@ -116,8 +133,14 @@ def decode_entry(payload: bytes) -> Optional[Entry]:
         return None
     tcp = attributes(attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b""))
     state = tcp.get(TCP_STATE, b"\0")[0]
-    return Entry(orig, reply, _number(found.get(ID)), _number(found.get(ZONE)), _number(found.get(MARK)),
-                 TCP_STATES[state] if state < len(TCP_STATES) else str(state))
+    return Entry(
+        orig,
+        reply,
+        _number(found.get(ID)),
+        _number(found.get(ZONE)),
+        _number(found.get(MARK)),
+        TCP_STATES[state] if state < len(TCP_STATES) else str(state),
+    )
 
 
 def _number(value: Optional[bytes]) -> int:
@@ -131,7 +154,7 @@ def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
         length, kind = struct.unpack_from("=IH", data, offset)
         if length < 16:
             break
-        yield kind, data[offset + 16:offset + length]
+        yield kind, data[offset + 16 : offset + length]
         offset += length + (-length % 4)
 
 

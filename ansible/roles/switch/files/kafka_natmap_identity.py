@@ -1,4 +1,5 @@
 """Which broker is it that answers: metadata read, and the identity proven. Python 3.6 syntax."""
+
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -80,8 +81,7 @@ def identify(session: Session, expected: int, leads: Dict[int, List[Partition]])
     return verdict[0], session.address + " " + verdict[1]
 
 
-def judge(expected: int, leaders: Dict[Partition, int],
-          errors: Dict[Partition, int]) -> Tuple[bool, Tuple[str, str]]:
+def judge(expected: int, leaders: Dict[Partition, int], errors: Dict[Partition, int]) -> Tuple[bool, Tuple[str, str]]:
     """Settled or not, and the verdict on one round; evidence continues a sentence that began with an address."""
     answered = {leaders[part]: part for part in sorted(errors, reverse=True) if errors[part] == 0 and part in leaders}
     mine = [part for part, node in sorted(leaders.items()) if node == expected]
@@ -90,12 +90,21 @@ def judge(expected: int, leaders: Dict[Partition, int],
         return True, ("OK", "answers for {}-{}, which broker {} leads".format(*answered[expected] + (expected,)))
     if len(answered) == 1:
         other, part = next(iter(answered.items()))
-        return True, ("WRONG_BROKER", f"is broker {other}: it answers for {part[0]}-{part[1]}, which broker {other} leads, "
-                                      f"and not for broker {expected}")
+        return True, (
+            "WRONG_BROKER",
+            f"is broker {other}: it answers for {part[0]}-{part[1]}, which broker {other} leads, "
+            f"and not for broker {expected}",
+        )
     if answered:
-        return False, ("UNPROVEN", "answers for partitions of brokers {}: leadership is moving".format(
-            ", ".join(map(str, sorted(answered)))))
+        return False, (
+            "UNPROVEN",
+            "answers for partitions of brokers {}: leadership is moving".format(", ".join(map(str, sorted(answered)))),
+        )
     if refused:
-        return False, ("WRONG_BROKER", "is not broker {}: it does not lead {}-{}; whose it is "
-                                       "cannot be told, it leads nothing".format(expected, *refused[0]))
+        return False, (
+            "WRONG_BROKER",
+            "is not broker {}: it does not lead {}-{}; whose it is cannot be told, it leads nothing".format(
+                expected, *refused[0]
+            ),
+        )
     return True, ("UNPROVEN", f"names no partition led by broker {expected} that this user may read")

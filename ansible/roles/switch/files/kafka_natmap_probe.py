@@ -7,6 +7,7 @@ One JSON object in, one out; the exit code is 0, or 1 when the result's `error` 
 be asked. The dials happen in children that have become the user; what became of their connections is
 read from conntrack by root, which is what proves the scope. Python 3.6 syntax, kafka-python 2.3.
 """
+
 import argparse
 import json
 import os
@@ -59,14 +60,18 @@ def load(kafka_python: Optional[str], asked: Dict[str, Any]) -> None:
             if cluster["security"]["protocol"].startswith("SASL"):
                 load_sasl(cluster["security"]["mechanism"])
     except (ImportError, OSError) as error:
-        raise Refused(f"kafka-python cannot be loaded: {error}",
-                      "give a zip of the package kafka (kafka-python 2.3) as --kafka-python") from None
+        raise Refused(
+            f"kafka-python cannot be loaded: {error}",
+            "give a zip of the package kafka (kafka-python 2.3) as --kafka-python",
+        ) from None
     for cluster in asked["clusters"]:
         try:
             cluster["tls"] = tls_context(cluster["security"])
         except (OSError, ValueError, TypeError) as error:
-            raise Refused("cluster {}: its certificates cannot be read: {}".format(cluster["name"], error),
-                          "put cafile, certfile and keyfile of its security on this node") from None
+            raise Refused(
+                "cluster {}: its certificates cannot be read: {}".format(cluster["name"], error),
+                "put cafile, certfile and keyfile of its security on this node",
+            ) from None
 
 
 def probe(asked: Dict[str, Any], began: float) -> Dict[str, Any]:
@@ -97,8 +102,9 @@ def probe(asked: Dict[str, Any], began: float) -> Dict[str, Any]:
     return found
 
 
-def run_as(identity: Identity, work: Callable[[Say], None], hear: Callable[[Dict[str, Any]], None],
-           until: float) -> bool:
+def run_as(
+    identity: Identity, work: Callable[[Say], None], hear: Callable[[Dict[str, Any]], None], until: float
+) -> bool:
     """Run work(say) in a child that is `identity`; hear() each thing said, while the child waits.
 
     False when the child had to be ended at the monotonic time `until`. Raises Refused when it failed.
@@ -129,6 +135,7 @@ def run_as(identity: Identity, work: Callable[[Say], None], hear: Callable[[Dict
 
 def serve_child(identity: Identity, work: Callable[[Say], None], channel: socket.socket, until: float) -> None:
     """The child's life; does not return."""
+
     def say(told: Dict[str, Any]) -> None:
         channel.sendall(json.dumps(told).encode("utf-8") + b"\n")
         if not channel.recv(1):
@@ -166,7 +173,9 @@ def become(identity: Identity) -> None:
         os.setresgid(identity["gid"], identity["gid"], identity["gid"])
         os.setresuid(identity["uid"], identity["uid"], identity["uid"])
     except OSError as error:
-        raise Refused("cannot become {}: {}".format(identity["label"], error.strerror), "run the probe as root") from None
+        raise Refused(
+            "cannot become {}: {}".format(identity["label"], error.strerror), "run the probe as root"
+        ) from None
 
 
 def survey(asked: Dict[str, Any], until: float) -> Dict[str, Any]:
@@ -190,8 +199,10 @@ def survey(asked: Dict[str, Any], until: float) -> Dict[str, Any]:
     brokers = prove_pairs(clusters, limits(0.95), workers)
     for cluster in clusters:
         cluster.recheck([row for row in brokers if row["cluster"] == cluster.name], limits(1.0))
-    reports = [cluster.report({address: answer for (asked_of, address), answer in answers if asked_of is cluster})
-               for cluster in clusters]
+    reports = [
+        cluster.report({address: answer for (asked_of, address), answer in answers if asked_of is cluster})
+        for cluster in clusters
+    ]
     scrub(brokers + [address for report in reports for address in report["bootstrap"]], asked)
     return {"clusters": reports, "brokers": brokers}
 

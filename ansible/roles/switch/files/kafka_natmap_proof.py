@@ -37,7 +37,9 @@ def prove(requests, path, stage):
 
 def alive(row):
     """Whether a broker answered as a Kafka broker, proven or not."""
-    return row is not None and (row["verdict"] == "OK" or row["verdict"] == "UNPROVEN" and row["api_versions"] is not None)
+    return row is not None and (
+        row["verdict"] == "OK" or (row["verdict"] == "UNPROVEN" and row["api_versions"] is not None)
+    )
 
 
 def failures(before, after, pairs):
@@ -75,4 +77,3 @@ def failures(before, after, pairs):
         if row["verdict"] == "SCOPE_LEAK":
             found.append("another user is rewritten too, at %s: %s" % (row["advertised"], row["evidence"]))
     return found
-

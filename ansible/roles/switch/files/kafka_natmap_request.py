@@ -1,4 +1,5 @@
 """The probe's request: read, check, fill in defaults. Python 3.6 syntax."""
+
 import ipaddress
 import json
 from typing import Any, Callable, Dict, List, Optional
@@ -31,16 +32,20 @@ def parse_request(data: bytes) -> Dict[str, Any]:
     need(isinstance(asked, dict), "the request", "a JSON object")
     need(asked.get("path") in ("reachable", "advertised"), "path", "reachable or advertised")
     clusters = items(asked, "clusters", "clusters")
-    parsed = dict(asked, clusters=[parse_cluster(cluster, f"clusters[{number}]")
-                                   for number, cluster in enumerate(clusters)])
+    parsed = dict(
+        asked, clusters=[parse_cluster(cluster, f"clusters[{number}]") for number, cluster in enumerate(clusters)]
+    )
     for key in ("identity", "outsider"):
         parsed[key] = parse_identity(asked.get(key), key)
     for key, default in NUMBERS.items():
         value = parsed[key] = asked.get(key, default)
         need(type(value) in (int, float) and 0 < value <= 3600, key, "seconds, more than 0 and at most 3600")
     parsed.setdefault("concurrency", 8)
-    need(is_count(parsed["concurrency"]) and 1 <= parsed["concurrency"] <= MOST_AT_ONCE,
-         "concurrency", f"a number from 1 to {MOST_AT_ONCE}")
+    need(
+        is_count(parsed["concurrency"]) and 1 <= parsed["concurrency"] <= MOST_AT_ONCE,
+        "concurrency",
+        f"a number from 1 to {MOST_AT_ONCE}",
+    )
     return parsed
 
 
@@ -51,13 +56,23 @@ def parse_cluster(cluster: Any, path: str) -> Dict[str, Any]:
     bootstrap = items(cluster, "bootstrap", path)
     for number, text in enumerate(bootstrap):
         parse_text(parse_address, text, f"{path}.bootstrap[{number}]", "host:port")
-    brokers = [parse_broker(broker, f"{path}.brokers[{number}]")
-               for number, broker in enumerate(items(cluster, "brokers", path))]
-    networks = [parse_network(network, f"{path}.networks[{number}]")
-                for number, network in enumerate(items(cluster, "networks", path))]
+    brokers = [
+        parse_broker(broker, f"{path}.brokers[{number}]")
+        for number, broker in enumerate(items(cluster, "brokers", path))
+    ]
+    networks = [
+        parse_network(network, f"{path}.networks[{number}]")
+        for number, network in enumerate(items(cluster, "networks", path))
+    ]
     need(bool(bootstrap or brokers), path, "at least one bootstrap address or broker")
-    return {"name": cluster["name"], "cluster_id": known, "bootstrap": bootstrap, "brokers": brokers,
-            "networks": networks, "security": parse_security(cluster.get("security"), path + ".security")}
+    return {
+        "name": cluster["name"],
+        "cluster_id": known,
+        "bootstrap": bootstrap,
+        "brokers": brokers,
+        "networks": networks,
+        "security": parse_security(cluster.get("security"), path + ".security"),
+    }
 
 
 def parse_broker(broker: Any, path: str) -> Dict[str, Any]:
@@ -70,8 +85,10 @@ def parse_broker(broker: Any, path: str) -> Dict[str, Any]:
 
 def parse_network(network: Any, path: str) -> Dict[str, Any]:
     need(isinstance(network, dict), path, "an object")
-    pair = [parse_text(ipaddress.IPv4Network, network.get(key), f"{path}.{key}", "an IPv4 prefix")
-            for key in ("advertised", "reachable")]
+    pair = [
+        parse_text(ipaddress.IPv4Network, network.get(key), f"{path}.{key}", "an IPv4 prefix")
+        for key in ("advertised", "reachable")
+    ]
     need(pair[0].prefixlen == pair[1].prefixlen, path, "two prefixes of one length")
     ports = items(network, "ports", path)
     need(all(is_count(port) for port in ports), path + ".ports", "a list of ports")
@@ -80,8 +97,7 @@ def parse_network(network: Any, path: str) -> Dict[str, Any]:
 
 def parse_security(security: Any, path: str) -> Dict[str, Any]:
     security = {"protocol": "PLAINTEXT"} if security is None else security
-    need(isinstance(security, dict) and security.get("protocol") in PROTOCOLS,
-         path + ".protocol", ", ".join(PROTOCOLS))
+    need(isinstance(security, dict) and security.get("protocol") in PROTOCOLS, path + ".protocol", ", ".join(PROTOCOLS))
     if security["protocol"].startswith("SASL"):
         need(security.get("mechanism") in SASL_CLASSES, path + ".mechanism", ", ".join(sorted(SASL_CLASSES)))
         for key in ("username", "password") if security["mechanism"] != "GSSAPI" else ():

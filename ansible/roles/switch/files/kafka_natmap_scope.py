@@ -2,6 +2,7 @@
 
 Whether a connect succeeds proves nothing about a rule; the entry of that very connection does.
 """
+
 import functools
 import ipaddress
 import os
@@ -94,16 +95,22 @@ def pairs_to_prove(clusters: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -
     """(cluster, advertised) of every mapped pair, addresses before names: a name may take time."""
     pairs = {(cluster["name"], broker["advertised"]) for cluster in clusters for broker in cluster["brokers"]}
     known = {(name, advertised.lower()) for name, advertised in pairs}
-    pairs.update((row["cluster"], row["advertised"]) for row in rows
-                 if row["reachable"] and (row["cluster"], row["advertised"]) not in known)
+    pairs.update(
+        (row["cluster"], row["advertised"])
+        for row in rows
+        if row["reachable"] and (row["cluster"], row["advertised"]) not in known
+    )
     return sorted(pairs, key=lambda pair: (not is_address(pair[1]), pair))
 
 
-def prove_outsider(pairs: List[Named], outsider: Dict[str, Any], tracker: Tracker,
-                   run_as: Callable[..., bool], until: float) -> List[Dict[str, Any]]:
+def prove_outsider(
+    pairs: List[Named], outsider: Dict[str, Any], tracker: Tracker, run_as: Callable[..., bool], until: float
+) -> List[Dict[str, Any]]:
     """Connect to each pair as the outsider, and look each connection up while it is open."""
-    rows = {pair: {"cluster": pair[0], "advertised": pair[1], "verdict": "UNPROVEN", "evidence": NOT_ASKED}
-            for pair in pairs}
+    rows = {
+        pair: {"cluster": pair[0], "advertised": pair[1], "verdict": "UNPROVEN", "evidence": NOT_ASKED}
+        for pair in pairs
+    }
 
     def hear(told: Dict[str, Any]) -> None:
         flow = tuple(told["flow"]) if told["flow"] else None

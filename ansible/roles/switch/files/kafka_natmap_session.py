@@ -4,6 +4,7 @@ The first hop that breaks is raised as `Broken` with its verdict and what was se
 the limits, memory by the frame size, whatever the peer is. Python 3.6 syntax; the protocol classes and
 SASL mechanisms are kafka-python's (2.3), read from its zip.
 """
+
 import errno
 import hashlib
 import io
@@ -70,8 +71,15 @@ def tcp_failure(code: int, address: str, waited: float) -> Broken:
 class Session:
     """An open conversation. `flow` is the connection as the kernel of this node sees it."""
 
-    def __init__(self, host: str, port: int, security: Dict[str, Any], limits: Limits,
-                 tls: Any = None, tls_name: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        security: Dict[str, Any],
+        limits: Limits,
+        tls: Any = None,
+        tls_name: Optional[str] = None,
+    ) -> None:
         self.host, self.port, self.security, self.limits = host, port, security, limits
         self.tls, self.tls_name = tls, tls_name or host
         self.address = f"{host}:{port}"
@@ -135,6 +143,7 @@ class Session:
 
     def _start_tls(self) -> None:
         import ssl
+
         self.socket.settimeout(self.limits.left(self.limits.request))
         try:
             self.socket = self.tls.wrap_socket(self.socket, server_hostname=self.tls_name)
@@ -160,15 +169,23 @@ class Session:
         name = self.security["mechanism"]
         offered = self._sasl(request("sasl_handshake", 1, name))
         if offered.error_code:
-            raise Broken("SASL", "{} does not offer {}; it offers {}".format(
-                self.address, name, ", ".join(offered.enabled_mechanisms) or "none"))
+            raise Broken(
+                "SASL",
+                "{} does not offer {}; it offers {}".format(
+                    self.address, name, ", ".join(offered.enabled_mechanisms) or "none"
+                ),
+            )
         try:
             mechanism = sasl_mechanism(self.security, self.tls_name)
             while not mechanism.is_done():
                 answer = self._sasl(request("sasl_authenticate", 0, mechanism.auth_bytes()))
                 if answer.error_code:
-                    raise Broken("SASL", "{} refused the {} login: {}".format(
-                        self.address, name, answer.error_message or f"error {answer.error_code}"))
+                    raise Broken(
+                        "SASL",
+                        "{} refused the {} login: {}".format(
+                            self.address, name, answer.error_message or f"error {answer.error_code}"
+                        ),
+                    )
                 mechanism.receive(answer.auth_bytes)
         except ImportError as error:
             raise Broken("SASL", str(error)) from None
@@ -255,6 +272,7 @@ def not_a_frame(head: bytes, size: int, address: str, asked: str) -> Tuple[str, 
 def speaks_tls(session: Session) -> bool:
     """Does the address that cut a plain conversation take a TLS handshake?"""
     import ssl
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, port = session.address.rsplit(":", 1)

@@ -4,6 +4,7 @@ Every bootstrap address is asked on its own; metadata says which broker owns whi
 each mapped broker is dialled and asked for offsets of partitions, which only their leader answers.
 Python 3.6 syntax.
 """
+
 import ipaddress
 import threading
 import time
@@ -74,10 +75,14 @@ class Cluster:
         self.name, self.security, self.tls = asked["name"], asked["security"], tls
         self.reachable_path = path == "reachable"
         self.pinned: Optional[str] = asked["cluster_id"]
-        self.pairs = [Pair(broker["id"], parse_address(broker["advertised"]), parse_address(broker["reachable"]))
-                      for broker in asked["brokers"]]
-        self.networks = [(ipaddress.ip_network(net["advertised"]), ipaddress.ip_network(net["reachable"]),
-                          net["ports"]) for net in asked["networks"]]
+        self.pairs = [
+            Pair(broker["id"], parse_address(broker["advertised"]), parse_address(broker["reachable"]))
+            for broker in asked["brokers"]
+        ]
+        self.networks = [
+            (ipaddress.ip_network(net["advertised"]), ipaddress.ip_network(net["reachable"]), net["ports"])
+            for net in asked["networks"]
+        ]
         self.bootstrap = [parse_address(text) for text in asked["bootstrap"]]
         self.bootstrap = self.bootstrap or [pair.reachable for pair in self.pairs if pair.reachable]
         self.names = {pair.reachable: pair.advertised[0] for pair in self.pairs}
@@ -112,7 +117,9 @@ class Cluster:
             session.close()
             return Answer(session, None, "UNPROVEN", f"asking {session.address} failed here: {error!r}")
         self.kept.append(session)
-        return Answer(session, view, "OK", f"{session.address} names {len(view.brokers)} brokers of cluster {view.cluster_id}")
+        return Answer(
+            session, view, "OK", f"{session.address} names {len(view.brokers)} brokers of cluster {view.cluster_id}"
+        )
 
     def remember(self, address: Address, limits: Limits) -> Answer:
         """Ask an address whose answer later steps will use again."""
@@ -187,12 +194,19 @@ class Cluster:
         return rows, dials
 
     def row(self, pair: Pair, verdict: str, evidence: str, session: Optional[Session] = None) -> Dict[str, Any]:
-        return {"cluster": self.name, "id": self.owners.get(pair.advertised, pair.id),
-                "advertised": show(pair.advertised), "reachable": show(pair.reachable),
-                "dialled": session.address if session else None, "verdict": verdict, "evidence": evidence,
-                "latency_ms": session.latency_ms if session else None, "rewritten_to": None,
-                "api_versions": session.digest if session and session.apis else None,
-                "flow": session.flow if session else None}
+        return {
+            "cluster": self.name,
+            "id": self.owners.get(pair.advertised, pair.id),
+            "advertised": show(pair.advertised),
+            "reachable": show(pair.reachable),
+            "dialled": session.address if session else None,
+            "verdict": verdict,
+            "evidence": evidence,
+            "latency_ms": session.latency_ms if session else None,
+            "rewritten_to": None,
+            "api_versions": session.digest if session and session.apis else None,
+            "flow": session.flow if session else None,
+        }
 
     def prove(self, pair: Pair, limits: Limits) -> Dict[str, Any]:
         """Dial one pair and ask who answers."""
@@ -206,7 +220,12 @@ class Cluster:
         if view is None:
             return self.row(pair, answer.verdict, answer.evidence, session)
         if view.cluster_id != self.cluster_id:
-            return self.row(pair, "WRONG_CLUSTER", f"{session.address} belongs to cluster {view.cluster_id}, not {self.cluster_id}", session)
+            return self.row(
+                pair,
+                "WRONG_CLUSTER",
+                f"{session.address} belongs to cluster {view.cluster_id}, not {self.cluster_id}",
+                session,
+            )
         try:
             verdict, evidence = identify(session, owner if owner is not None else -1, self.leads)
         except Broken as broken:
@@ -235,17 +254,30 @@ class Cluster:
 
     def report(self, answers: Dict[Address, Optional[Answer]]) -> Dict[str, Any]:
         """What each bootstrap address gave."""
-        return {"name": self.name, "cluster_id": self.cluster_id,
-                "bootstrap": [self.report_one(show(address), answers.get(address)) for address in self.bootstrap]}
+        return {
+            "name": self.name,
+            "cluster_id": self.cluster_id,
+            "bootstrap": [self.report_one(show(address), answers.get(address)) for address in self.bootstrap],
+        }
 
     def report_one(self, address: Optional[str], answer: Optional[Answer]) -> Dict[str, Any]:
         if answer is None:
-            return {"address": address, "verdict": "UNPROVEN", "brokers": {}, "cluster_id": None,
-                    "latency_ms": None, "evidence": NOT_ASKED}
+            return {
+                "address": address,
+                "verdict": "UNPROVEN",
+                "brokers": {},
+                "cluster_id": None,
+                "latency_ms": None,
+                "evidence": NOT_ASKED,
+            }
         view, verdict, evidence = answer.view, answer.verdict, answer.evidence
         if view is not None and view.cluster_id != self.cluster_id:
             verdict, evidence = "WRONG_CLUSTER", f"{evidence}, not {self.cluster_id}"
-        return {"address": address, "verdict": verdict,
-                "brokers": {str(node): show(where) for node, where in sorted(view.brokers.items())} if view else {},
-                "cluster_id": view.cluster_id if view else None, "latency_ms": answer.session.latency_ms,
-                "evidence": evidence}
+        return {
+            "address": address,
+            "verdict": verdict,
+            "brokers": {str(node): show(where) for node, where in sorted(view.brokers.items())} if view else {},
+            "cluster_id": view.cluster_id if view else None,
+            "latency_ms": answer.session.latency_ms,
+            "evidence": evidence,
+        }

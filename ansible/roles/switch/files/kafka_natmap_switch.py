@@ -299,7 +299,9 @@ def refuse_if_hopeless(proof):
             "the map leads to the wrong broker: " + first_lines(said), "correct the reachable addresses in the map"
         )
     if not any(alive(row) for row in proof["brokers"]):
-        said = [row["evidence"] for row in proof["brokers"]] or [r["evidence"] for c in proof["clusters"] for r in c["bootstrap"]]
+        said = [row["evidence"] for row in proof["brokers"]] or [
+            r["evidence"] for c in proof["clusters"] for r in c["bootstrap"]
+        ]
         raise Refusal(
             "no broker answers: " + "; ".join(said[:3]), "check the reachable addresses and HQ's NAT from this node"
         )

@@ -1,4 +1,5 @@
 """kafka-python (2.3) as the probe uses it: protocol classes and SASL mechanisms. Python 3.6 syntax."""
+
 import importlib
 import importlib.util
 import logging
@@ -9,10 +10,12 @@ from typing import Any, Dict, Optional
 
 PACKAGES = ("kafka", "kafka.protocol", "kafka.sasl")
 MODULES = ("api_versions", "metadata", "list_offsets", "sasl_handshake", "sasl_authenticate")
-SASL_CLASSES = {"PLAIN": ("plain", "SaslMechanismPlain"),
-                "SCRAM-SHA-256": ("scram", "SaslMechanismScram"),
-                "SCRAM-SHA-512": ("scram", "SaslMechanismScram"),
-                "GSSAPI": ("gssapi", "SaslMechanismGSSAPI")}
+SASL_CLASSES = {
+    "PLAIN": ("plain", "SaslMechanismPlain"),
+    "SCRAM-SHA-256": ("scram", "SaslMechanismScram"),
+    "SCRAM-SHA-512": ("scram", "SaslMechanismScram"),
+    "GSSAPI": ("gssapi", "SaslMechanismGSSAPI"),
+}
 
 
 def load_kafka(path: Optional[str] = None) -> None:
@@ -53,6 +56,7 @@ def tls_context(security: Dict[str, Any]) -> Any:
         return None
     import encodings.idna  # noqa: F401 - the handshake asks for it, when the user may not read it any more
     import ssl
+
     context = ssl.create_default_context(cafile=security.get("cafile"))
     context.check_hostname = bool(security.get("verify_name", True))
     if security.get("certfile"):
@@ -68,6 +72,10 @@ def sasl_mechanism(security: Dict[str, Any], host: str) -> Any:
     if name == "GSSAPI" and loaded.gssapi is None:
         raise ImportError("GSSAPI needs the Python module gssapi on this node")
     return getattr(loaded, class_name)(
-        host=host, security_protocol=security["protocol"], sasl_mechanism=name,
-        sasl_plain_username=security.get("username"), sasl_plain_password=security.get("password"),
-        sasl_kerberos_service_name=security.get("service_name") or "kafka")
+        host=host,
+        security_protocol=security["protocol"],
+        sasl_mechanism=name,
+        sasl_plain_username=security.get("username"),
+        sasl_plain_password=security.get("password"),
+        sasl_kerberos_service_name=security.get("service_name") or "kafka",
+    )
