@@ -212,6 +212,8 @@ class Switch:
             )
             write_text(self.path("generation.json"), json.dumps(generation), 0o600)
             self._disarm()
+            # Active, the unit takes part in restarts of nftables.service; it waits for our lock, so we do not wait for it.
+            run(["systemctl", "start", "--no-block", "kafka-natmap-%s.service" % self.owner])
 
     def _disarm(self):
         unlink(self.path("pending.json"))
@@ -283,7 +285,7 @@ def remove_unit(unit):
     """Disable a unit and take its file away."""
     path = os.path.join(UNITS, unit)
     if os.path.exists(path):
-        run(["systemctl", "disable", "--quiet", unit])
+        run(["systemctl", "disable", "--now", "--quiet", unit])
         unlink(path)
         run(["systemctl", "daemon-reload"])
 
