@@ -7,4 +7,4 @@ from lab.topology import DEFAULT_NAME
 
 
 def test_an_unmodified_job_works_only_with_the_map_and_leaves_no_trace() -> None:
-    Story(stand(os.environ.get("LAB", DEFAULT_NAME)), records=20_000).tell()
+    Story(stand(os.environ.get("KAFKA_NATMAP_LAB", DEFAULT_NAME)), records=20_000).tell()

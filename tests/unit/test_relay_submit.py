@@ -66,3 +66,18 @@ def test_takes_the_cause_from_the_log_then_from_yarn() -> None:
     assert yarn_application.cause(killed, "java.io.IOException: x") == "java.io.IOException: x"
     assert yarn_application.cause({**killed, "diagnostics": "killed by etl\n"}, "") == "killed by etl"
     assert yarn_application.cause(killed, "") == "YARN says no more than KILLED"
+
+
+def test_gives_up_on_a_silent_resourcemanager() -> None:
+    code, log = spark_submit.run(
+        ["sh", "-c", "echo Connecting to ResourceManager >&2; exec sleep 60"], {"PATH": "/bin"}, 1
+    )
+    assert code is None
+    assert log == "Connecting to ResourceManager\n"
+
+
+def test_says_what_is_missing(tmp_path: Path) -> None:
+    assert "install Spark there" in spark_submit.missing(str(tmp_path / "spark-submit"), {})
+    assert "HADOOP_CONF_DIR, which is not set" in spark_submit.missing("/bin/sh", {})
+    (tmp_path / "yarn-site.xml").touch()
+    assert not spark_submit.missing("/bin/sh", {"HADOOP_CONF_DIR": str(tmp_path)})

@@ -112,6 +112,10 @@ def test_the_root_cause_is_the_innermost_exception() -> None:
             "Traceback (most recent call last):\nModuleNotFoundError: No module named 'x'",
             "ModuleNotFoundError: No module named 'x'",
         ),
+        (
+            'Exception in thread "main" java.lang.IllegalArgumentException: a\n\tat b.c(D.java:1)',
+            "java.lang.IllegalArgumentException: a",
+        ),
         ("java.io.IOException: a\n\tat b.c(D.java:1)\norg.x.FooError: b", "org.x.FooError: b"),
     ],
 )

@@ -7,9 +7,9 @@ from collections import Counter
 
 _TRACKING = re.compile(r"tracking URL: (\S+)")
 _STAMP = re.compile(r"^\S+ \S+ (?P<level>INFO|WARN|ERROR|FATAL) (?P<text>.*)$")
-_THROWN = re.compile(r"^(?:Caused by: )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")
+_THROWN = re.compile(r"^(?:Caused by: |Exception in thread \"\S+\" )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")
 _USAGE = re.compile(r"^\S+\.py: error: .*$")
-_NOISE = ("SparkUserAppException", "SparkException: Application application_", "Exception in thread")
+_NOISE = ("SparkUserAppException", "SparkException: Application application_")
 _MISSED = re.compile(
     r"Connection to node .* could not be established|Disconnecting from node .* connection setup timeout"
 )
@@ -41,4 +41,4 @@ def root_cause(log: str) -> str | None:
     inner = [line[len("Caused by: ") :] for line in thrown if line.startswith("Caused by: ")]
     if inner:
         return inner[-1]
-    return thrown[-1] if thrown else None
+    return re.sub(r"^Exception in thread \S+ ", "", thrown[-1]) if thrown else None

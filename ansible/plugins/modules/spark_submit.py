@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -45,9 +47,13 @@ options:
     type: dict
     default: {}
   environment:
-    description: The environment of C(spark-submit), such as C(HADOOP_CONF_DIR).
+    description: The environment of C(spark-submit); C(HADOOP_CONF_DIR) says which cluster it submits to.
     type: dict
     default: {}
+  timeout:
+    description: Seconds that the ResourceManager has to accept the application.
+    type: int
+    default: 300
 author:
   - The kafka-natmap authors
 """
@@ -79,6 +85,9 @@ git_blob:
 """
 
 
+ENDS = {None: "had no answer from the ResourceManager in time", 0: "submitted nothing"}
+
+
 def git_blob(path: str) -> str:
     """The object name of a file's bytes in a git repository of SHA-1 format (gitformat-pack)."""
     with open(path, "rb") as file:
@@ -100,6 +109,29 @@ def command_line(params: dict[str, Any]) -> list[str]:
     return [*command, params["application"], *params["arguments"]]
 
 
+def missing(program: str, environment: dict[str, str]) -> str:
+    """What is not there that spark-submit needs, and how to mend it; empty when all is."""
+    if not os.access(program, os.X_OK):
+        return f"{program} is no program: install Spark there or set spark_home"
+    folder = environment.get("HADOOP_CONF_DIR", "")
+    if not os.path.isfile(os.path.join(folder, "yarn-site.xml")):
+        return f"no yarn-site.xml in {folder or 'HADOOP_CONF_DIR, which is not set'}: let it name the cluster's configuration"
+    return ""
+
+
+def run(command: list[str], environment: dict[str, str], seconds: int) -> tuple[int | None, str]:
+    """Exit code, or None when the time was over, and what it wrote."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            code = subprocess.run(
+                command, env=environment, stdout=log, stderr=log, timeout=seconds, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+        log.seek(0)
+        return code, log.read().decode(errors="replace")
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -111,17 +143,19 @@ def main() -> None:
             "files": {"type": "list", "elements": "path", "default": []},
             "conf": {"type": "dict", "default": {}},
             "environment": {"type": "dict", "default": {}},
+            "timeout": {"type": "int", "default": 300},
         },
     )
     command = command_line(module.params)
-    if not os.access(command[0], os.X_OK):
-        module.fail_json(msg=f"{command[0]} is no program: install Spark there or set spark_home")
-    environment = dict(module.params["environment"], SPARK_HOME=module.params["spark_home"])
-    code, out, log = module.run_command(command, environ_update=environment)
+    wrong = missing(command[0], module.params["environment"])
+    if wrong:
+        module.fail_json(msg=wrong)
+    environment = {**os.environ, **module.params["environment"], "SPARK_HOME": module.params["spark_home"]}
+    code, log = run(command, environment, module.params["timeout"])
     application = spark_log.application_id(log)
     if code or not application:
-        reason = spark_log.root_cause(log) or log.strip()[-500:] or "it said nothing"
-        module.fail_json(msg=f"spark-submit ended with {code}: {reason}", cmd=command, stdout=out, stderr=log)
+        reason = spark_log.root_cause(log) or "; ".join(log.strip().splitlines()[-3:]) or "it said nothing"
+        module.fail_json(msg=f"spark-submit {ENDS.get(code, f'ended with {code}')}: {reason}", cmd=command, stderr=log)
     module.exit_json(
         changed=True,
         application_id=application,
