@@ -78,6 +78,23 @@ def test_secrets_are_apart() -> None:
     assert "hidden" not in json.dumps(filters.probe_requests(data, answer(), "nm1", ["yarn_nodes"]))
 
 
+class VaultText:
+    """A Vault text as ansible-core before 2.19 hands it over."""
+
+    __ENCRYPTED__ = True
+
+    def __str__(self) -> str:
+        return "hidden"
+
+
+def test_vault_texts_are_read() -> None:
+    data = cluster_map(
+        broker(), hq={"security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "password": VaultText()}}
+    )
+    assert filters.map_problems(data) == []
+    assert filters.secrets(data) == {"hq": {"password": "hidden"}}
+
+
 @pytest.mark.parametrize(
     ("route", "line"),
     [

@@ -19,9 +19,18 @@ def _parse(text: str) -> NatMap:
     return map_parser.parse(json.loads(text))
 
 
+def _plain(value: Any) -> Any:
+    """Vault texts as texts: ansible-core before 2.19 decrypts them only when they are asked for."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if getattr(value, "__ENCRYPTED__", False) else value
+
+
 def _read(nat_map: Any) -> NatMap:
     try:
-        return _parse(json.dumps(nat_map))
+        return _parse(json.dumps(_plain(nat_map)))
     except (MapError, TypeError) as error:
         raise AnsibleFilterError(f"the NAT map cannot be used:\n{error}") from None
 
@@ -29,7 +38,7 @@ def _read(nat_map: Any) -> NatMap:
 def map_problems(nat_map: Any) -> list[str]:
     """Every problem of a map, one text each; an empty list where it can be used."""
     try:
-        map_parser.parse(nat_map)
+        map_parser.parse(_plain(nat_map))
     except MapError as error:
         return [str(problem) for problem in error.problems]
     return []
