@@ -14,7 +14,7 @@ from lab import inventory, lifecycle, podman
 from lab.topology import BUILD, DEFAULT_NAME, ROOT, Lab
 
 NODES = ("nm1", "nm2")
-AUDIT = "/var/lib/kafka-natmap"
+AUDIT = {"/var/lib/kafka-natmap", "/var/lib/kafka-natmap/audit.jsonl"}
 MISSED = re.compile(r"Connection to node -?\d+ \(.*?\) could not be established\..*")
 TOPICS = "story-"
 BLOBS = ("submitted", "git HEAD")
@@ -179,9 +179,9 @@ class Story:
             different = [
                 name
                 for name in sorted(old.keys() | state.keys())
-                if old.get(name) != state.get(name) and not name.startswith(AUDIT)
+                if old.get(name) != state.get(name) and name not in AUDIT
             ]
-            left = sorted(name for name in state.keys() - old.keys() if name.startswith(AUDIT))
+            left = sorted(AUDIT & (state.keys() - old.keys()))
             if different:
                 name = different[0]
                 change = unified_diff(
