@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible.utils.display import Display
-
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 # seconds of one call on the host: how long the terminal may stay silent
 PATIENCE = 15
