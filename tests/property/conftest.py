@@ -12,7 +12,7 @@ from netns import Namespace
 
 # A loaded machine is slow; a program that is started takes longer than Hypothesis expects of a function.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
-settings.register_profile("same", derandomize=True, database=None, max_examples=60, **_COMMON)  # type: ignore[arg-type]
+settings.register_profile("same", derandomize=True, database=None, max_examples=100, **_COMMON)  # type: ignore[arg-type]
 settings.register_profile("explore", max_examples=500, **_COMMON)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

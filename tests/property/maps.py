@@ -19,7 +19,7 @@ NAMES = st.one_of(
 PORTS = st.sampled_from([9092, 9093, 19092, 1, 65535])
 OWNERS = st.sampled_from(["default", "a", "a-b", "data-platform", "z" * 32])
 CLUSTERS = st.sampled_from(["hq", "hq-dr", "lake", "c" * 32, "src"])
-MECHANISMS = st.sampled_from(["auto", "auto", "auto", "nftables", "iptables", "nginx_stream", "hosts"])
+MECHANISMS = st.sampled_from(["auto", "auto", "auto", "auto", "nftables", "iptables", "nginx_stream", "hosts"])
 USERS = ["yarn", "etl", "nobody", "u" * 32, "svc$"]
 GROUPS = ["hadoop", "spark"]
 BROKEN = st.sampled_from(
@@ -70,7 +70,7 @@ def scopes(draw: Any) -> dict[str, Any]:
 def clusters(draw: Any, broken: bool) -> dict[str, Any]:
     """One cluster's body; without a mechanism of its own it takes the map's."""
     body: dict[str, Any] = {"brokers": draw(st.lists(brokers(broken), max_size=6))}
-    if draw(st.booleans()) and draw(st.booleans()):
+    if draw(st.booleans()):
         body["networks"] = draw(st.lists(networks(), min_size=1, max_size=3))
     if draw(st.booleans()):
         body["mechanism"] = draw(MECHANISMS)
@@ -92,22 +92,35 @@ def maps(draw: Any, broken: bool = True) -> dict[str, Any]:
     }
 
 
-def distinct(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The map without pairs that meet another one's: what is left has a good chance to be taken."""
+def mended(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The map without most of what would be refused: what is left has a good chance to be taken."""
     seen: set[str] = set()
     kept: dict[str, Any] = {}
     for name, body in data["clusters"].items():
-        left = []
-        for one in body["brokers"]:
-            keys = {one["advertised"].lower(), one["reachable"], f"{name}#{one.get('id')}"} - {f"{name}#None"}
-            if not keys & seen:
-                left.append(one)
+        by_name = body.get("mechanism", data["mechanism"]) == "hosts"
+        brokers_left, networks_left = [], []
+        for one in map(portable, body["brokers"]) if by_name else body["brokers"]:
+            keys = {one["advertised"].lower(), one["reachable"], f"{name}#{one.get('id', id(one))}"}
+            keys |= {one["advertised"].partition(":")[0].lower()} if by_name else set()
+            if not keys & seen and not (by_name and one["advertised"][0].isdigit()):
+                brokers_left.append(one)
                 seen |= keys
-        kept[name] = body | {"brokers": left}
-    return {**data, "clusters": {name: body for name, body in kept.items() if body["brokers"] or body.get("networks")}}
+        for net in body.get("networks", []):
+            keys = {net["advertised"].partition("/")[0], "to " + net["reachable"].partition("/")[0]}
+            if not keys & seen and body.get("mechanism", data["mechanism"]) in ("auto", "nftables", "iptables"):
+                networks_left.append(net)
+                seen |= keys
+        if brokers_left or networks_left:
+            kept[name] = body | {"brokers": brokers_left, "networks": networks_left}
+    return {**data, "clusters": kept}
 
 
-TRUE_MOSTLY = st.sampled_from([True, True, True, False])
+def portable(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A pair whose port does not change."""
+    return {**one, "reachable": one["reachable"].partition(":")[0] + ":" + one["advertised"].rpartition(":")[2]}
+
+
+BACKENDS = st.sampled_from([(True, True)] * 4 + [(True, False)] + [(False, True)] * 3 + [(False, False)])
 
 
 @st.composite
@@ -118,16 +131,15 @@ def facts(draw: Any, **known: Any) -> dict[str, Any]:
     route = st.fixed_dictionaries(
         {"source": st.sampled_from(["198.18.254.1", "198.18.254.1", "198.18.254.9"]), "device": st.just("left")}
     )
+    nftables, iptables = draw(BACKENDS)
     none = st.just({"source": None, "error": "Network is unreachable"})
     return {
         "kernel": draw(st.sampled_from([[6, 1], [6, 1], [4, 18], [4, 17]])),
         "users": {name: {"uid": 2000 + number, "gid": 3000} for number, name in enumerate(USERS)},
         "groups": {"hadoop": 989, "spark": 4294967294},
-        "nftables": {"usable": draw(TRUE_MOSTLY), "reason": "no nft"},
-        "iptables": {"usable": draw(TRUE_MOSTLY), "reason": "no iptables"},
-        "routes": {
-            a: draw(st.one_of(route, route, none)) for a in draw(st.lists(st.sampled_from(addresses), max_size=6))
-        },
+        "nftables": {"usable": nftables, "reason": "no nft"},
+        "iptables": {"usable": iptables, "reason": "no iptables"},
+        "routes": {address: draw(st.one_of(*[route] * 30, none)) for address in addresses},
         "resolves": draw(
             st.dictionaries(
                 st.sampled_from(["kafka-1", "kafka-2"]), st.lists(st.one_of(ADDRESSES, REACHABLES), max_size=2)

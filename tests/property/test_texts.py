@@ -16,7 +16,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import MapErr
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan, PlanError, Rules
 from hypothesis import event, given
 from hypothesis import strategies as st
-from property.maps import distinct, facts, maps
+from property.maps import facts, maps, mended
 from unit.nodes import node, printed
 
 NGINX = kafka_natmap_inspect.nginx()
@@ -53,7 +53,7 @@ def judge(plan: Plan, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("inside")
-@given(data=st.one_of(maps(), maps(broken=False).map(distinct)), said=facts(nginx=NGINX))
+@given(data=st.one_of(maps(), maps(broken=False).map(mended)), said=facts(nginx=NGINX))
 def test_any_map_is_refused_with_reasons_or_rendered(tmp_path: Path, data: Any, said: dict[str, Any]) -> None:
     answer = plan_or_reasons(data, said)
     event("planned" if isinstance(answer, Plan) else "refused")
@@ -67,7 +67,7 @@ def test_any_map_is_refused_with_reasons_or_rendered(tmp_path: Path, data: Any, 
 def test_generated_maps_are_of_both_kinds() -> None:
     seen: Counter[str] = Counter()
 
-    @given(data=maps(broken=False).map(distinct), said=facts(nginx=NGINX, routes={}, resolves={}))
+    @given(data=maps(broken=False).map(mended), said=facts(nginx=NGINX, routes={}, resolves={}))
     def count(data: Any, said: dict[str, Any]) -> None:
         answer = plan_or_reasons(data, said)
         seen[type(answer).__name__] += 1
@@ -114,7 +114,7 @@ def held_by_iptables(rules: Rules) -> Held:
 
 
 @pytest.mark.usefixtures("inside")
-@given(data=maps(broken=False).map(distinct), said=facts(nginx=NGINX, resolves={}))
+@given(data=maps(broken=False).map(mended), said=facts(nginx=NGINX, resolves={}))
 def test_what_is_loaded_is_the_plan(data: Any, said: dict[str, Any]) -> None:
     plan = plan_or_reasons(data, said)
     if not isinstance(plan, Plan):
@@ -135,7 +135,7 @@ def test_what_is_loaded_is_the_plan(data: Any, said: dict[str, Any]) -> None:
 # ------------------------------------------------------------ order
 
 
-@given(data=maps(broken=False).map(distinct), said=facts(nginx=NGINX), random=st.randoms(use_true_random=False))
+@given(data=maps(broken=False).map(mended), said=facts(nginx=NGINX), random=st.randoms(use_true_random=False))
 def test_the_plan_does_not_depend_on_the_order_of_the_map(data: Any, said: dict[str, Any], random: Any) -> None:
     def shuffled(value: Any) -> Any:
         if isinstance(value, dict):

@@ -43,7 +43,6 @@ def test_the_digest_does_not_depend_on_the_order_of_the_map() -> None:
     [
         {"kernel": [6, 8]},
         {"addresses": ["198.51.100.6"]},
-        {"interpreter": "/usr/bin/python3.12"},
         {"routes": {"192.0.2.21": {"source": "10.1.1.5", "device": "eth1"}}},
         {"programs": {"program": "abc", "kafka_python": "def"}},
     ],

@@ -352,6 +352,11 @@ def test_chains_are_short(owner: str, cluster: str, chain: str | None) -> None:
     assert chain in (None, chain_name(owner, cluster))
 
 
+def test_comments_are_short() -> None:
+    long = ".".join(["x" * 63] * 3 + ["y" * 59])
+    assert len(planned(parsed(broker(f"{long}:65535"))).rules[0].pairs[0].broker) < 128
+
+
 def test_no_owner_s_chains_begin_as_another_s() -> None:
     assert not chain_name("a-b").startswith(chain_name("a") + "-")
 
