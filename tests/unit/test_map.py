@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -286,9 +286,9 @@ def test_the_error_reads_as_a_list() -> None:
 )
 def test_ten_thousand_entries_take_under_three_seconds(make: Any) -> None:
     data = cluster_map(*map(make, range(10_000)))
-    begun = perf_counter()
+    begun = process_time()
     problems_of(data)
-    assert perf_counter() - begun < 3
+    assert process_time() - begun < 3
 
 
 def test_a_no_op_is_kept() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -330,11 +330,11 @@ def test_the_order_of_the_map_does_not_matter() -> None:
 
 def test_ten_thousand_pairs_are_planned_or_refused_in_time() -> None:
     natmap = parsed(*[broker(f"10.0.{i >> 8}.{i & 255}:9092", f"20.0.{i >> 8}.{i & 255}:9092") for i in range(10_000)])
-    begun = perf_counter()
+    begun = process_time()
     assert len(planned(natmap).rules[0].pairs) == 10_000
     routes = {f"10.0.{i >> 8}.{i & 255}": {"source": None, "error": "unreachable"} for i in range(10_000)}
     assert len(refusals(natmap, node(routes=routes))) == 10_000
-    assert perf_counter() - begun < 3
+    assert process_time() - begun < 3
 
 
 @pytest.mark.parametrize(
