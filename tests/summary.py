@@ -18,7 +18,8 @@ def count(folder: Path) -> tuple[int, int]:
 def main(folder: str, code: str = "0") -> int:
     """Print the line; a run that broke off without a failed case, say in lint, counts as one."""
     passed, failed = count(Path(folder))
-    print(f"{passed} passed, {max(failed, int(code != "0"))} failed")
+    broke_off = code != "0"
+    print(f"{passed} passed, {max(failed, int(broke_off))} failed")
     return 0
 
 
