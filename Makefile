@@ -48,7 +48,7 @@ demo: lab-up ## The whole story: the job fails, the map is applied, it works, th
 	@PYTHONPATH=tests python -m e2e.demo $(ARGS)
 
 # What `make test` runs, in the order in which it fails soonest.
-TEST_STAGES ?= lint unit property
+TEST_STAGES ?= lint unit property molecule e2e
 PYTEST := python -m pytest -q
 RESULTS := build/test
 .PHONY: tools lint unit property test
@@ -63,6 +63,13 @@ unit: tools ## Tables of every rule, and the node program's layers in a network 
 
 property: tools ## Generated maps against the real nft, iptables and nginx
 	@$(PYTEST) tests/property --junitxml=$(RESULTS)/property.xml
+
+.PHONY: molecule e2e
+molecule: ready ## Every mechanism by real connections: all scenarios on one lab, which goes at the end
+	@bash tests/molecule/run.sh $(RESULTS)/molecule.xml
+
+e2e: lab-up ## The whole story of the demo with fewer records
+	@$(PYTEST) tests/e2e --junitxml=$(RESULTS)/e2e.xml
 
 test: ## All tests, the quick ones first; ends with the count
 	@rm -rf $(RESULTS)
