@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 report=${1:-build/test/molecule.xml}
 log=build/log/molecule
-mkdir -p "$(dirname "$report")" "$log"
+mkdir -p "$log"
 trap 'python3 tests/lab down --name mol' EXIT
 molecule reset --all >/dev/null 2>&1
 passed=() failed=()
@@ -20,6 +20,7 @@ for folder in tests/molecule/*/molecule.yml; do
         echo "molecule $scenario: FAILED after $((SECONDS - begun)) s; the whole log is in $log/$scenario.log"
     fi
 done
+mkdir -p "$(dirname "$report")"
 {
     echo "<testsuite name=\"molecule\" tests=\"$((${#passed[@]} + ${#failed[@]}))\" failures=\"${#failed[@]}\" errors=\"0\" skipped=\"0\">"
     for scenario in ${passed[@]+"${passed[@]}"}; do echo "<testcase name=\"$scenario\"/>"; done
