@@ -37,6 +37,7 @@ FOREIGN = [
     b"",
     b"\n",
     b"127.0.0.1\tlocalhost  # caf\xe9\n\n\n",
+    b"127.0.0.1 localhost\r\n10.0.0.1 crlf\r\n",
     b"# BEGIN other tool\n10.0.0.1 x\n# END other tool\n",
 ]
 
@@ -66,10 +67,10 @@ def test_what_others_add_meanwhile_stays(hosts: Path, before: bytes) -> None:
     assert hosts.read_bytes() in (before + b"10.0.0.2 new\n", before + b"\n10.0.0.2 new\n")
 
 
-@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("first", ["a", "a-b"])
 def test_owners_live_side_by_side(hosts: Path, first: str) -> None:
     hosts.write_text("127.0.0.1 localhost\n")
-    second = {"a": "b", "b": "a"}[first]
+    second = {"a": "a-b", "a-b": "a"}[first]
     for owner in (first, second):
         layer(owner).load(block(owner, f"kafka-{owner}"), {})
     for owner in (first, second):

@@ -23,6 +23,8 @@ from kafka_natmap_system import (
     which,
 )
 
+# Before this kernel the NAT of nftables and that of iptables exclude each other.
+NFT_WITH_IPTABLES = [4, 18]
 _RESOLVE_SECONDS = 10.0
 _RESOLVERS = 8
 _OUR_BLOCKS = re.compile(r"# BEGIN kafka-natmap (\S+)[^\n]*\n.*?# END kafka-natmap \1\n", re.DOTALL)
@@ -33,8 +35,10 @@ def inspect(request):
     samples = request["samples"]
     nftables = nft_backend(samples.get("nftables"))
     iptables = {"usable": False, "reason": "not asked, since nft is usable"}
-    if request.get("iptables_asked") or not nftables["usable"]:
+    if request.get("iptables_asked") or not nftables["usable"] or kernel() < NFT_WITH_IPTABLES:
         iptables = iptables_backend(samples.get("iptables"))
+    known = resolves(request["names"])
+    ways = sorted(set(request["addresses"]).union(*known.values()))
     return {
         "python": platform.python_version(),
         "interpreter": sys.executable,
@@ -44,8 +48,8 @@ def inspect(request):
         "nftables": nftables,
         "iptables": iptables,
         "nginx": nginx() if request.get("nginx_asked") else unasked_nginx(),
-        "routes": routes(request["addresses"]),
-        "resolves": resolves(request["names"]),
+        "routes": routes(ways),
+        "resolves": known,
         "addresses": own_addresses(),
         "programs": {
             "program": digest_of(PROGRAM),

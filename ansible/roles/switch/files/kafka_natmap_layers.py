@@ -32,7 +32,7 @@ class Hosts:
         self.owner = names["owner"]
         marker = re.escape(self.owner)
         self.block = re.compile(
-            r"# BEGIN kafka-natmap %s\b[^\n]*\n.*?# END kafka-natmap %s\n" % (marker, marker), re.DOTALL
+            r"# BEGIN kafka-natmap %s:[^\n]*\n.*?# END kafka-natmap %s\n" % (marker, marker), re.DOTALL
         )
 
     def listing(self):
@@ -101,11 +101,13 @@ class Nginx:
         """`nginx -t` and the binds themselves: -t is green on a taken port."""
         handle, path = tempfile.mkstemp(prefix="kafka-natmap-", suffix=".conf")
         with os.fdopen(handle, "w") as stream:
-            stream.write(text)
+            # nginx -t would create the pid file, though nothing runs.
+            stream.write(re.sub(r"(?m)^pid .*;$", "pid %s.pid;" % path, text))
         try:
             must([self.path, "-t", "-q", "-c", path], mend="see the line that nginx names")
         finally:
             unlink(path)
+            unlink(path + ".pid")
         held = set(re.findall(r"listen ([\d.]+:\d+)", self.listing() or ""))
         for address, port in self.listeners:
             if "%s:%d" % (address, port) not in held:

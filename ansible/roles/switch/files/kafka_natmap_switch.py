@@ -5,6 +5,7 @@ A generation is what was loaded for one owner: texts, names, and what the node h
 """
 
 import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -154,7 +155,7 @@ class Switch:
     def _start_timer(self, window):
         unit = "kafka-natmap-undo-" + self.owner
         run(["systemctl", "stop", unit + ".timer"])
-        command = ["systemd-run", "--quiet", "--collect", "--unit", unit, "--on-active", "%ds" % window]
+        command = ["systemd-run", "--quiet", "--collect", "--unit", unit, "--on-active", "%ds" % int(window)]
         command += [
             "--timer-property",
             "AccuracySec=100ms",
@@ -194,9 +195,9 @@ class Switch:
 
     def _forget_unrewritten(self):
         """Entries of mapped pairs that were tracked before the rule would carry the next connection from that port past it."""
-        pairs = {(address, port) for address, port, _, _ in self.bundle["pairs"]}
-        for entry in list(conntrack.ct_dump()) if pairs else ():
-            if entry.dialled in pairs and not entry.rewritten and entry.state != "ESTABLISHED":
+        mapped = targets_of(self.bundle)
+        for entry in list(conntrack.ct_dump()) if self.bundle["pairs"] or self.bundle.get("prefixes") else ():
+            if mapped(entry.dialled) and not entry.rewritten and entry.state != "ESTABLISHED":
                 conntrack.ct_delete(entry)
 
     def confirm(self, who):
@@ -269,8 +270,29 @@ class Switch:
             self.leave()
 
     def _carried(self):
-        pairs = {(address, port): (to, to_port) for address, port, to, to_port in (self.old or {}).get("pairs", ())}
-        return [e for e in conntrack.ct_dump() if pairs.get(e.dialled) == e.answers_from] if pairs else []
+        mapped = targets_of(self.old) if self.old else None
+        return [e for e in conntrack.ct_dump() if mapped(e.dialled) == e.answers_from] if mapped else []
+
+
+def targets_of(generation):
+    """Where a generation sends a destination: a function of (address, port), None where it leaves it alone."""
+    pairs = {(address, port): (to, to_port) for address, port, to, to_port in generation["pairs"]}
+    networks = [
+        (ipaddress.ip_network(network), set(ports), ipaddress.ip_network(to))
+        for network, ports, to in generation.get("prefixes", ())
+    ]
+
+    def target(dialled):
+        address, port = dialled
+        if dialled in pairs:
+            return pairs[dialled]
+        for network, ports, to in networks:
+            host = ipaddress.ip_address(address)
+            if port in ports and host in network:
+                return str(to[int(host) - int(network.network_address)]), port
+        return None
+
+    return target
 
 
 def end_flows(entries):

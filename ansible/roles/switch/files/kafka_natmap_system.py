@@ -71,7 +71,7 @@ def which(name):
 def read_text(path):
     """A file's text, or None where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
             return stream.read()
     except FileNotFoundError:
         return None
@@ -83,7 +83,7 @@ def write_text(path, text, mode=0o644, like=None):
     os.makedirs(folder, mode=0o755, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".kafka-natmap-", dir=folder)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
