@@ -27,7 +27,7 @@ def parse_request(data: bytes) -> Dict[str, Any]:
     """The request with every key there. Raises Refused with the path of the first thing that is wrong."""
     try:
         asked = json.loads(data.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"the request is not JSON: {error}", "give one JSON object on standard input") from None
     need(isinstance(asked, dict), "the request", "a JSON object")
     need(asked.get("path") in ("reachable", "advertised"), "path", "reachable or advertised")

@@ -52,6 +52,8 @@ class Tracker:
         if needs_rule and (entry is not None or row["latency_ms"] is not None):
             row["verdict"] = "NOT_REWRITTEN"
             row["evidence"] = "no rule rewrote the connection to {}; {}".format(row["dialled"], row["evidence"])
+        elif needs_rule:
+            row["evidence"] += "; conntrack has no entry of it"
 
     def judge_outsider(self, flow: Optional[Tuple4], note: str) -> Tuple[str, str]:
         """Verdict and evidence on a connection that must not be rewritten."""
