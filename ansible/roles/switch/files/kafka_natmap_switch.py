@@ -271,7 +271,7 @@ class Switch:
 
     def _carried(self):
         mapped = targets_of(self.old) if self.old else None
-        return [e for e in conntrack.ct_dump() if mapped(e.dialled) == e.answers_from] if mapped else []
+        return [e for e in conntrack.ct_dump() if e.rewritten and mapped(e.dialled)] if mapped else []
 
 
 def targets_of(generation):
