@@ -125,7 +125,7 @@ def _probe_cluster(cluster: Cluster, node: NodeFacts) -> dict[str, Any]:
         "security": {
             "protocol": cluster.security.protocol,
             "mechanism": cluster.security.mechanism,
-            **dict(cluster.security.settings),
+            **_for_probe(cluster.security.settings),
         },
     }
 
@@ -160,4 +160,10 @@ def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
 
 def secrets_of(natmap: NatMap) -> dict[str, dict[str, str]]:
     """The probe's secrets by cluster; they travel apart from the bundle, so that no log shows them."""
-    return {cluster.name: dict(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets}
+    return {cluster.name: _for_probe(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets}
+
+
+def _for_probe(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The settings under the names that the probe's request has for them."""
+    names = {"kerberos_service_name": "service_name", "keyfile_password": "keypassword"}
+    return {names.get(key, key): value for key, value in settings}

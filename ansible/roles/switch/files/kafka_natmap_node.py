@@ -18,7 +18,8 @@ import sys
 
 from kafka_natmap_inspect import inspect
 from kafka_natmap_proof import prove
-from kafka_natmap_switch import Switch, switch
+from kafka_natmap_protocol import switch
+from kafka_natmap_switch import Switch
 from kafka_natmap_system import LIB, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
 
 VERBS = ("inspect", "switch", "verify", "status", "boot", "undo", "probe", "switch-now")

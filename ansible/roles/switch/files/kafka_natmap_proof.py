@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from kafka_natmap_system import LIBEXEC, first_lines, run
+from kafka_natmap_system import LIBEXEC, Refusal, first_lines, run
 
 _GRACE = 10.0
 
@@ -40,6 +40,25 @@ def alive(row):
     return row is not None and (
         row["verdict"] == "OK" or (row["verdict"] == "UNPROVEN" and row["api_versions"] is not None)
     )
+
+
+def refuse_if_hopeless(proof):
+    """Before anything is changed: a wrong broker behind an address, or no broker at all, ends the run."""
+    if proof.get("error"):
+        raise Refusal(proof["error"]["cause"], proof["error"]["mend"])
+    wrong = [row for row in proof["brokers"] if row["verdict"] in ("WRONG_BROKER", "WRONG_CLUSTER")]
+    if wrong:
+        said = "; ".join("%s %s: %s" % (row["verdict"], row["advertised"], row["evidence"]) for row in wrong)
+        raise Refusal(
+            "the map leads to the wrong broker: " + first_lines(said), "correct the reachable addresses in the map"
+        )
+    if not any(alive(row) for row in proof["brokers"]):
+        said = [row["evidence"] for row in proof["brokers"]] or [
+            r["evidence"] for c in proof["clusters"] for r in c["bootstrap"]
+        ]
+        raise Refusal(
+            "no broker answers: " + "; ".join(said[:3]), "check the reachable addresses and HQ's NAT from this node"
+        )
 
 
 def failures(before, after, pairs):

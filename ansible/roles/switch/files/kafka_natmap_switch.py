@@ -5,16 +5,15 @@ A generation is what was loaded for one owner: texts, names, and what the node h
 """
 
 import contextlib
-import ipaddress
 import json
 import os
 import re
 import shutil
 import time
 
-import kafka_natmap_conntrack as conntrack
+from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
 from kafka_natmap_layers import layers_of
-from kafka_natmap_proof import alive, failures, prove
+from kafka_natmap_proof import prove, refuse_if_hopeless
 from kafka_natmap_system import (
     ETC,
     LIB,
@@ -22,8 +21,6 @@ from kafka_natmap_system import (
     PROGRAM,
     UNITS,
     Refusal,
-    audit,
-    first_lines,
     must,
     now,
     owners,
@@ -175,7 +172,7 @@ class Switch:
                 self.bundle["texts"], (self.old or {}).get("texts", {}), (self.old or {}).get("snapshots", {}), state
             )
             self.bundle["state"] = state
-            self._forget_unrewritten()
+            forget_unrewritten(self.bundle)
 
     def put(self, texts, old_texts, old_snapshots, state):
         """Load each layer that differs in order, then clear those that are no longer wanted in reverse."""
@@ -192,13 +189,6 @@ class Switch:
                 layer.clear(state)
             if texts.get(name) is None:
                 unlink(os.path.join(ETC, self.owner, FILES[name]))
-
-    def _forget_unrewritten(self):
-        """Entries of mapped pairs that were tracked before the rule would carry the next connection from that port past it."""
-        mapped = targets_of(self.bundle)
-        for entry in list(conntrack.ct_dump()) if self.bundle["pairs"] or self.bundle.get("prefixes") else ():
-            if mapped(entry.dialled) and not entry.rewritten and entry.state != "ESTABLISHED":
-                conntrack.ct_delete(entry)
 
     def confirm(self, who):
         """Keep what is loaded: write the generation, stop the undo."""
@@ -263,44 +253,11 @@ class Switch:
     def remove(self):
         """Take all of this owner off the node, and end the flows that its rules carried."""
         with self.step("remove"):
-            carried = self._carried()
+            carried = carried_flows(self.old) if self.old else []
             state = dict((self.old or {}).get("state", {}))
             self.put({}, {}, {}, state)
             end_flows(carried)
             self.leave()
-
-    def _carried(self):
-        mapped = targets_of(self.old) if self.old else None
-        return [e for e in conntrack.ct_dump() if e.rewritten and mapped(e.dialled)] if mapped else []
-
-
-def targets_of(generation):
-    """Where a generation sends a destination: a function of (address, port), None where it leaves it alone."""
-    pairs = {(address, port): (to, to_port) for address, port, to, to_port in generation["pairs"]}
-    networks = [
-        (ipaddress.ip_network(network), set(ports), ipaddress.ip_network(to))
-        for network, ports, to in generation.get("prefixes", ())
-    ]
-
-    def target(dialled):
-        address, port = dialled
-        if dialled in pairs:
-            return pairs[dialled]
-        for network, ports, to in networks:
-            host = ipaddress.ip_address(address)
-            if port in ports and host in network:
-                return str(to[int(host) - int(network.network_address)]), port
-        return None
-
-    return target
-
-
-def end_flows(entries):
-    """End connections whose rewrite is gone, so that their clients learn it at once (SOCK_DESTROY, ss(8))."""
-    for entry in entries:
-        source, port, destination, destination_port = entry.orig
-        run(["ss", "-K", "-t", "src", "%s:%d" % (source, port), "dst", "%s:%d" % (destination, destination_port)])
-        conntrack.ct_delete(entry)
 
 
 def remove_unit(unit):
@@ -312,99 +269,12 @@ def remove_unit(unit):
         run(["systemctl", "daemon-reload"])
 
 
-def refuse_if_hopeless(proof):
-    """Before anything is changed: a wrong broker behind an address, or no broker at all, ends the run."""
-    if proof.get("error"):
-        raise Refusal(proof["error"]["cause"], proof["error"]["mend"])
-    wrong = [row for row in proof["brokers"] if row["verdict"] in ("WRONG_BROKER", "WRONG_CLUSTER")]
-    if wrong:
-        said = "; ".join("%s %s: %s" % (row["verdict"], row["advertised"], row["evidence"]) for row in wrong)
-        raise Refusal(
-            "the map leads to the wrong broker: " + first_lines(said), "correct the reachable addresses in the map"
-        )
-    if not any(alive(row) for row in proof["brokers"]):
-        said = [row["evidence"] for row in proof["brokers"]] or [
-            r["evidence"] for c in proof["clusters"] for r in c["bootstrap"]
-        ]
-        raise Refusal(
-            "no broker answers: " + "; ".join(said[:3]), "check the reachable addresses and HQ's NAT from this node"
-        )
-
-
 def plain(bundle):
     """A bundle as it may be kept: without what only the probe may know."""
     return {key: value for key, value in bundle.items() if key != "probe"}
-
-
-def switch(request, stage):
-    """The whole protocol. Returns the result that Ansible and the audit record show."""
-    bundle, probe = request["bundle"], request["bundle"].get("probe")
-    this = Switch(bundle, stage)
-    this = finish_half_done(this)
-    if bundle.get("remove"):
-        return _remove(this, request)
-    changes, before = this.prepare(probe)
-    result = {"changed": bool(changes), "digest": bundle["digest"], "steps": this.steps, "diff": diff_of(changes)}
-    if request.get("check") or not changes:
-        return dict(result, state="unchanged" if not changes else "would change", proof=before)
-    record = {"owner": this.owner, "who": request.get("who"), "digest": bundle["digest"]}
-    after, failed = None, []
-    try:
-        this.arm(request.get("window", 60))
-        this.load()
-        if probe:
-            with this.step("probe") as entry:
-                after = prove(probe, "advertised", stage)
-                failed = failures(before, after, bundle["pairs"])
-                entry["said"] = "%d failed" % len(failed) if failed else "every broker that is up answers"
-    except Exception as error:  # whatever it was, the node goes back to what it was
-        failed = [str(error) or type(error).__name__]
-    if not failed:
-        this.confirm(request.get("who"))
-        audit(dict(record, result="confirmed"))
-        return dict(result, state="confirmed", proof=after)
-    clean = this.undo()
-    audit(dict(record, result="undone" if clean else "undo differs", why=failed[:5]))
-    return dict(result, state="undone", clean=clean, failed=failed, proof=after)
-
-
-def _remove(this, request):
-    held = {name: layer.listing() or "" for name, layer in this.layers}
-    changes = {name: (text, "") for name, text in held.items() if text}
-    changed = bool(changes) or this.old is not None
-    result = {"changed": changed, "digest": None, "steps": this.steps, "diff": diff_of(changes), "proof": None}
-    if request.get("check") or not changed:
-        return dict(result, state="would change" if changed else "unchanged")
-    this.remove()
-    audit({"owner": this.owner, "who": request.get("who"), "result": "removed"})
-    return dict(result, state="removed")
-
-
-def finish_half_done(this):
-    """A switch that died before it confirmed is undone before the next one begins."""
-    pending = read_json(this.path("pending.json"))
-    if not pending:
-        return this
-    clean = Switch(pending["bundle"]).undo()
-    audit(
-        {
-            "owner": this.owner,
-            "result": "undone, half done" if clean else "undo differs",
-            "digest": pending["bundle"]["digest"],
-        }
-    )
-    return Switch(this.bundle, this.stage)
 
 
 def own_unit():
     """The transient unit that this process runs in, or None."""
     found = re.search(r"(kafka-natmap-switch-\d+)\.service", read_text("/proc/self/cgroup") or "")
     return found.group(1) + ".service" if found else None
-
-
-def diff_of(changes):
-    """What `ansible-playbook --diff` prints."""
-    return [
-        {"before_header": name, "after_header": name, "before": before, "after": after}
-        for name, (before, after) in sorted(changes.items())
-    ]
