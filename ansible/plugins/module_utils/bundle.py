@@ -160,7 +160,9 @@ def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
 
 def secrets_of(natmap: NatMap) -> dict[str, dict[str, str]]:
     """The probe's secrets by cluster; they travel apart from the bundle, so that no log shows them."""
-    return {cluster.name: _for_probe(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets}
+    return {
+        cluster.name: _for_probe(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets
+    }
 
 
 def _for_probe(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
