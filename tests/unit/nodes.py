@@ -46,6 +46,7 @@ def answer(**changed: Any) -> dict[str, Any]:
         "resolves": {},
         "addresses": ["198.51.100.5"],
         "others": {},
+        "conntrack": {"in_use": ["docker"], "count": 10, "max": 1000, "sockets": 5, "exempt": no("not asked")},
         "interpreter": "/usr/bin/python3",
         "programs": {"program": None, "kafka_python": None},
     }

@@ -44,15 +44,15 @@ def map_problems(nat_map: Any) -> list[str]:
     return []
 
 
-def questions(nat_map: Any, nftables: str = "", iptables: str = "") -> dict[str, Any]:
-    """What `inspect` is asked; the two texts are samples that the node's own programs judge."""
+def questions(nat_map: Any, nftables: str = "", iptables: str = "", notrack: str = "") -> dict[str, Any]:
+    """What `inspect` is asked; the texts are samples that the node's own programs judge."""
     natmap = _read(nat_map)
     mechanisms = {cluster.mechanism for cluster in natmap.clusters}
     through_gateway = any(cluster.gateway for cluster in natmap.clusters)
     return {
         **facts.questions(natmap),
         "owner": natmap.owner,
-        "samples": {"nftables": nftables, "iptables": iptables},
+        "samples": {"nftables": nftables, "iptables": iptables, "notrack": notrack},
         "iptables_asked": "iptables" in mechanisms,
         "nginx_asked": "nginx_stream" in mechanisms or through_gateway,
     }

@@ -37,8 +37,15 @@ def make_bundle(
     return {
         **content,
         "digest": digest,
-        "plan": {"entries": [vars(entry) for entry in plan.entries], "notices": list(plan.notices), "digest": digest},
+        "plan": {
+            "entries": [vars(entry) for entry in plan.entries],
+            "notices": list(plan.notices),
+            "conntrack": plan.conntrack,
+            "digest": digest,
+        },
         "pairs": [[p.address, p.port, p.to_address, p.to_port] for rules in plan.rules for p in rules.pairs],
+        "who": sorted({(s.kind, s.low, s.high) for rules in plan.rules for s in rules.selectors}),
+        "exempt": plan.exempt,
         "prefixes": [[p.network, list(p.ports), p.to_network] for rules in plan.rules for p in rules.prefixes],
         "names": _names(plan, python),
         "probe": list(probe_requests(natmap, node)) if node.is_node else [],
@@ -53,7 +60,12 @@ def unit_name(owner: str, kind: str) -> str:
 
 def removal(owner: str) -> dict[str, Any]:
     """The bundle that leaves nothing of an owner; it needs no map, only the name."""
-    names = {"nft_table": f"kafka_natmap_{identifier(owner)}", "ipt_chain": chain_name(owner)}
+    ident = identifier(owner)
+    names = {
+        "nft_table": f"kafka_natmap_{ident}",
+        "notrack_table": f"kafka_notrack_{ident}",
+        "ipt_chain": chain_name(owner),
+    }
     units = {unit_name(owner, kind): "" for kind in ("main", "nginx")}
     return {"owner": owner, "digest": None, "texts": {}, "units": units, "pairs": [], "names": names, "remove": True}
 
@@ -67,6 +79,7 @@ def _names(plan: Plan, python: str) -> dict[str, Any]:
     return {
         "nft_table": f"kafka_natmap_{plan.ident}",
         "nft_objects": objects + [["chain", f"prefixes_{rules.ident}"] for rules in nft if rules.prefixes],
+        "notrack_table": f"kafka_notrack_{plan.ident}",
         "ipt_chain": plan.chain,
         "ipt_chains": [
             plan.chain,

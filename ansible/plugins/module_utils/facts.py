@@ -67,6 +67,8 @@ class NodeFacts:
     resolves: Mapping[str, list[str]]
     addresses: frozenset[str]
     others: Mapping[str, list[list[Any]]]
+    tracked_by: tuple[str, ...] = ()
+    notrack: Backend = Backend(False, "not asked")
 
     @classmethod
     def read(cls, answer: Mapping[str, Any], name: str, is_node: bool, is_gateway: bool) -> NodeFacts:
@@ -85,6 +87,8 @@ class NodeFacts:
             resolves=answer["resolves"],
             addresses=frozenset(answer["addresses"]),
             others=answer["others"],
+            tracked_by=tuple(answer["conntrack"]["in_use"]),
+            notrack=Backend(**answer["conntrack"]["exempt"]),
         )
 
 

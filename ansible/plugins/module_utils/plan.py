@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass
 from hashlib import sha256
 from typing import Any
@@ -111,6 +112,8 @@ class Plan:
     nginx: Nginx | None
     entries: tuple[Entry, ...]
     notices: tuple[str, ...]
+    exempt: bool = False
+    conntrack: str = ""
 
     @property
     def empty(self) -> bool:
@@ -129,9 +132,15 @@ class Plan:
             **{key: _plain(value) for key, value in vars(self).items()},
             "rules": rules,
             "empty": self.empty,
+            "dialled": _ends((pair.address, pair.port) for rules in self.rules for pair in rules.pairs),
+            "answering": _ends((pair.to_address, pair.to_port) for rules in self.rules for pair in rules.pairs),
             "nftables": [one for one in rules if one["backend"] == "nftables"],
             "iptables": [one for one in rules if one["backend"] == "iptables"],
         }
+
+
+def _ends(pairs: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"address": address, "port": port} for address, port in sorted(set(pairs))]
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
-from ansible_collections.kafka.natmap.plugins.module_utils import conflicts, scoping
+from ansible_collections.kafka.natmap.plugins.module_utils import conflicts, scoping, tracking
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import (
     NodeFacts,
     Route,
@@ -94,6 +94,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         """The finished plan, in an order that does not depend on the map's."""
+        exempt, effect = tracking.effect(self.rules, self.node)
         return Plan(
             node=self.node.name,
             owner=self.natmap.owner,
@@ -110,6 +111,8 @@ class _Planner:
                 )
             ),
             notices=tuple(sorted(self.notices)),
+            exempt=exempt,
+            conntrack=effect,
         )
 
     def rewrite(self, cluster: Cluster) -> None:

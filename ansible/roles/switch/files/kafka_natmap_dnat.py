@@ -76,6 +76,15 @@ def stable(value):
     return kept
 
 
+class Notrack(Nftables):
+    """A second table of our own: it keeps all but the mapped connections out of conntrack."""
+
+    def __init__(self, names):
+        super().__init__({"nft_table": names.get("notrack_table", "kafka_notrack_" + names["owner"].replace("-", "_"))})
+        self.objects = {("set", "dialled"), ("set", "answering")}
+        self.objects |= {("chain", name) for name in ("keep_output", "keep_prerouting", "output", "prerouting")}
+
+
 class Iptables:
     """Own chains with one jump from OUTPUT, replaced by one iptables-restore --noflush (iptables-restore(8))."""
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+from kafka_natmap_tracking import tracking
 from kafka_natmap_system import (
     HOSTS,
     LIB,
@@ -56,6 +57,7 @@ def inspect(request):
             "kafka_python": digest_of(os.path.join(LIBEXEC, "kafka-python.zip")),
         },
         "others": other_owners(request["owner"]),
+        "conntrack": dict(tracking(), exempt=nft_backend(samples.get("notrack"))),
     }
 
 

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 
-from kafka_natmap_dnat import Iptables, Nftables
+from kafka_natmap_dnat import Iptables, Nftables, Notrack
 from kafka_natmap_system import (
     ETC,
     HOSTS,
@@ -21,7 +21,7 @@ from kafka_natmap_system import (
     write_text,
 )
 
-LAYERS = ("routes", "nginx", "nftables", "iptables", "hosts")
+LAYERS = ("routes", "notrack", "nginx", "nftables", "iptables", "hosts")
 ROUTE_PROTOCOL = "217"
 
 
@@ -184,6 +184,6 @@ class Routes:
 
 
 def layers_of(names):
-    """The five layers, in the order in which they are loaded; they are cleared in the reverse one."""
-    made = {"routes": Routes, "nginx": Nginx, "nftables": Nftables, "iptables": Iptables, "hosts": Hosts}
+    """The layers, in the order in which they are loaded; they are cleared in the reverse one."""
+    made = {"routes": Routes, "notrack": Notrack, "nginx": Nginx, "nftables": Nftables, "iptables": Iptables, "hosts": Hosts}
     return [(name, made[name](names)) for name in LAYERS]

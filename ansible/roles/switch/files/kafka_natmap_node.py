@@ -3,9 +3,11 @@
 
     kafka-natmap.pyz inspect          what the planner must know of this node        JSON in, JSON out
     kafka-natmap.pyz switch           change it, prove it, keep it or undo it        JSON in, JSON out
+    kafka-natmap.pyz preview          what a switch would change, and why not       JSON in, JSON out
     kafka-natmap.pyz verify           probe every broker through the rules           JSON in, JSON out
     kafka-natmap.pyz status OWNER     what is here, and what differs                 JSON out
     kafka-natmap.pyz boot OWNER       put the confirmed plan back
+    kafka-natmap.pyz recover OWNER    the same, where the switch itself has died
     kafka-natmap.pyz undo OWNER       go back to the generation before an unconfirmed switch
 
 Standard library only, Python 3.6. Every text that lands on the node comes ready from the controller.
@@ -18,11 +20,11 @@ import sys
 
 from kafka_natmap_inspect import inspect
 from kafka_natmap_proof import prove
-from kafka_natmap_protocol import switch
-from kafka_natmap_switch import Switch
-from kafka_natmap_system import LIB, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
+from kafka_natmap_protocol import preview, switch
+from kafka_natmap_switch import Switch, own_unit
+from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
 
-VERBS = ("inspect", "switch", "verify", "status", "boot", "undo", "probe", "switch-now")
+VERBS = ("inspect", "preview", "switch", "verify", "status", "boot", "undo", "recover", "probe", "switch-now")
 
 
 def main(argv):
@@ -52,6 +54,8 @@ def main(argv):
 def _run(verb, arguments):
     if verb == "inspect":
         return inspect(json.load(sys.stdin))
+    if verb == "preview":
+        return preview(json.load(sys.stdin), os.path.dirname(os.path.abspath(sys.argv[0])))
     if verb == "verify":
         return verify(json.load(sys.stdin))
     if verb == "switch":
@@ -60,7 +64,7 @@ def _run(verb, arguments):
         return switch_now(*arguments)
     if not arguments:
         raise Refusal("%s needs an owner" % verb, "kafka-natmap.pyz %s OWNER; ls %s shows the owners" % (verb, LIB))
-    return {"status": status, "boot": boot, "undo": undo}[verb](arguments[0])
+    return {"status": status, "boot": boot, "undo": undo, "recover": recover}[verb](arguments[0])
 
 
 def in_a_unit(request):
@@ -71,7 +75,9 @@ def in_a_unit(request):
     command = [sys.executable, "-I", os.path.abspath(sys.argv[0]), "switch-now", asked, answer]
     if os.path.isdir("/run/systemd/system") and os.geteuid() == 0:
         unit = "kafka-natmap-switch-%d" % os.getpid()
-        command = ["systemd-run", "--quiet", "--collect", "--wait", "--unit", unit] + command
+        # However the switch ends, this looks whether it left something half done: within a second of a kill -9.
+        after = "ExecStopPost=-%s -I %s recover %s" % (sys.executable, PROGRAM, json.loads(request)["bundle"]["owner"])
+        command = ["systemd-run", "--quiet", "--collect", "--wait", "--unit", unit, "--property", after] + command
     code, _, err = run(command, timeout=900)
     result = read_json(answer)
     if result is None:
@@ -139,6 +145,13 @@ def boot(owner):
             this.put(kept, generation["texts"], generation["snapshots"], generation["state"])
 
 
+def recover(owner):
+    """What the switch's own unit calls when it has ended: go back, if it died before it confirmed."""
+    pending = read_json(os.path.join(LIB, owner, "pending.json"))
+    if pending and pending.get("unit") == own_unit():
+        _go_back(owner, "undone, the switch died")
+
+
 def undo(owner):
     """What the timer calls: end a switch that was not confirmed in its window, and go back."""
     pending = read_json(os.path.join(LIB, owner, "pending.json"))
@@ -146,15 +159,20 @@ def undo(owner):
         return
     unit = pending.get("unit")
     if unit:
-        run(["systemctl", "kill", "--signal=KILL", unit])
+        run(["systemctl", "kill", "--kill-who=main", "--signal=KILL", unit])
+    _go_back(owner, "undone by the timer")
+
+
+def _go_back(owner, result):
     with locked("undo of " + owner):
-        if read_json(os.path.join(LIB, owner, "pending.json")) is None:
+        pending = read_json(os.path.join(LIB, owner, "pending.json"))
+        if pending is None:
             return
         clean = Switch(pending["bundle"]).undo()
         audit(
             {
                 "owner": owner,
-                "result": "undone by the timer" if clean else "undo differs",
+                "result": result if clean else "undo differs",
                 "digest": pending["bundle"]["digest"],
             }
         )

@@ -1,22 +1,37 @@
-"""The protocol of a switch: prepare, arm, load, probe, and confirm or undo; or the removal of all of it."""
+"""The protocol of a switch: prepare, arm, load, probe, and confirm or undo; or the removal of all of it; or the way back."""
 
 from kafka_natmap_proof import failures, prove
 from kafka_natmap_switch import Switch
-from kafka_natmap_system import audit, read_json
+from kafka_natmap_system import Refusal, audit, digest_of_texts, read_json
+from kafka_natmap_tracking import tracking
 
 
 def switch(request, stage):
     """The whole protocol. Returns the result that Ansible and the audit record show."""
-    bundle, probe = request["bundle"], request["bundle"].get("probe")
-    this = Switch(bundle, stage)
-    this = finish_half_done(this)
-    if bundle.get("remove"):
+    this = Switch(request["bundle"], stage)
+    if not request.get("check"):
+        this = finish_half_done(this)
+    if request["bundle"].get("back"):
+        this = _previous(this, request)
+        if this is None:
+            return {"changed": False, "digest": None, "steps": [], "diff": [], "state": "unchanged", "proof": None}
+    if this.bundle.get("remove"):
         return _remove(this, request)
-    changes, before = this.prepare(probe)
-    result = {"changed": bool(changes), "digest": bundle["digest"], "steps": this.steps, "diff": diff_of(changes)}
+    return _forward(this, request, stage)
+
+
+def _forward(this, request, stage):
+    bundle, probe = this.bundle, this.bundle.get("probe")
+    record = {"owner": this.owner, "who": request.get("who"), "digest": bundle["digest"]}
+    result = {"changed": False, "digest": bundle["digest"], "steps": this.steps, "diff": [], "proof": None}
+    try:
+        changes, before = this.prepare(probe, request.get("window", 60))
+    except Refusal as refusal:
+        audit(dict(record, result="refused", why=[refusal.cause]))
+        return dict(result, state="refused", refusal={"cause": refusal.cause, "mend": refusal.mend})
+    result.update(changed=bool(changes), diff=diff_of(changes))
     if request.get("check") or not changes:
         return dict(result, state="unchanged" if not changes else "would change", proof=before)
-    record = {"owner": this.owner, "who": request.get("who"), "digest": bundle["digest"]}
     after, failed = None, []
     try:
         this.arm(request.get("window", 60))
@@ -35,6 +50,38 @@ def switch(request, stage):
     clean = this.undo()
     audit(dict(record, result="undone" if clean else "undo differs", why=failed[:5]))
     return dict(result, state="undone", clean=clean, failed=failed, proof=after)
+
+
+def preview(request, stage):
+    """What `switch` would do, and why it would refuse: the part of the change plan that only the node knows."""
+    this = Switch(request["bundle"], stage)
+    refusal, proof, changes = None, None, {}
+    try:
+        changes = this.changes()
+        changes, proof = this.prepare(request["bundle"].get("probe"), request.get("window", 60))
+    except Refusal as refused:
+        refusal = {"cause": refused.cause, "mend": refused.mend}
+    return {
+        "digest": this.bundle["digest"],
+        "before_digest": digest_of_texts({name: layer.snapshot() for name, layer in this.layers}),
+        "changes": [
+            {"what": name, "before": before, "after": after} for name, (before, after) in sorted(changes.items())
+        ],
+        "refusal": refusal,
+        "foreign": this.foreign,
+        "conntrack": dict(tracking(), effect=this.bundle["plan"]["conntrack"]),
+        "half_done": read_json(this.path("pending.json")) is not None,
+        "proof": proof,
+    }
+
+
+def _previous(this, request):
+    """The way back to the generation before the confirmed one; None where that one is not this run's."""
+    if not this.old or this.old["digest"] != request["bundle"]["back"]:
+        return None
+    before = read_json(this.path("previous.json"))
+    bundle = before or dict(this.bundle, remove=True, names=this.old["names"], units=this.old["units"])
+    return Switch(bundle, this.stage)
 
 
 def _remove(this, request):

@@ -11,9 +11,12 @@ import re
 import shutil
 import time
 
+from kafka_natmap_foreign import takers
 from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
+from kafka_natmap_inspect import own_addresses
 from kafka_natmap_layers import layers_of
 from kafka_natmap_proof import prove, refuse_if_hopeless
+from kafka_natmap_ruleset import foreign_tables
 from kafka_natmap_system import (
     ETC,
     LIB,
@@ -31,14 +34,20 @@ from kafka_natmap_system import (
     writable,
     write_text,
 )
+from kafka_natmap_tracking import refuse_if_full, tracking
 
 FILES = {
+    "notrack": "notrack.nft",
     "nftables": "nftables.nft",
     "iptables": "iptables.rules",
     "nginx": "nginx.conf",
     "hosts": "hosts",
     "routes": "routes",
 }
+
+
+# Seconds between the latest end of the probe and the undo.
+MARGIN = 5
 
 
 class Switch:
@@ -52,6 +61,7 @@ class Switch:
         self.old = read_json(self.path("generation.json"))
         self.layers = layers_of(dict(bundle["names"], owner=self.owner))
         self.steps = []
+        self.foreign = []
 
     def path(self, name):
         """A file of this owner's state."""
@@ -93,14 +103,18 @@ class Switch:
             found[unit] = (old["units"][unit], "")
         return found
 
-    def prepare(self, probe):
+    def prepare(self, probe, window=0):
         """Everything that can be known before a change. Returns the differences and the brokers that answer.
 
+        :param window: seconds until the undo, 0 where none is started
         :raises Refusal: with the first reason why the node must stay as it is
         """
         with self.step("prepare") as entry:
             self._may_write()
             changes = self.changes()
+            self._refuse_short_window(probe if changes else None, window)
+            if changes:
+                self._look_around()
             for name, layer in self.layers:
                 if changes.get(name, ("", ""))[1]:
                     layer.check(changes[name][1])
@@ -109,6 +123,35 @@ class Switch:
                 refuse_if_hopeless(proof)
             entry["said"] = "%d to change" % len(changes) if changes else "nothing to change"
         return changes, proof
+
+    @staticmethod
+    def _refuse_short_window(probe, window):
+        longest = sum(request["deadline"] for request in probe or ()) + MARGIN
+        if probe and window and window < longest:
+            raise Refusal(
+                "the window of %d s is shorter than the probe may take (%d s)" % (window, longest),
+                "set switch_window to %d or more" % longest,
+            )
+
+    def _look_around(self):
+        """Refuse where somebody else takes a mapped pair, or where conntrack has no room."""
+        if not self.bundle["pairs"] and not self.bundle.get("prefixes"):
+            return
+        tables = foreign_tables()
+        self.foreign = takers(tables, self.bundle, own_addresses())
+        if self.foreign:
+            first = self.foreign[0]
+            raise Refusal(
+                "%s is taken by another rule already: %s%s"
+                % (first["pair"], first["rule"], " (and %d more)" % (len(self.foreign) - 1) if self.foreign[1:] else ""),
+                "let one of the two own it: remove that rule, or take the pair out of the map",
+            )
+        held = tracking(tables)
+        if self.bundle.get("exempt") and held["in_use"]:
+            raise Refusal(
+                "since this node was planned, connections are tracked here (%s)" % held["in_use"][0], "run again"
+            )
+        refuse_if_full(held, self.bundle.get("exempt"))
 
     def _may_write(self):
         if os.geteuid() != 0:
@@ -201,6 +244,10 @@ class Switch:
                 os.path.join(ETC, self.owner, "plan.json"),
                 json.dumps(generation["plan"], indent=1, sort_keys=True) + "\n",
             )
+            if self.old:
+                write_text(self.path("previous.json"), json.dumps(self.old), 0o600)
+            else:
+                unlink(self.path("previous.json"))
             write_text(self.path("generation.json"), json.dumps(generation), 0o600)
             self._disarm()
             # Active, the unit takes part in restarts of nftables.service; it waits for our lock, so we do not wait for it.

@@ -158,6 +158,11 @@ def digest_of(path):
         return None
 
 
+def digest_of_texts(texts):
+    """One SHA-256 over named texts; a name without a text counts."""
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
+
+
 def owners():
     """Whose generations this node holds."""
     names = sorted(os.listdir(LIB)) if os.path.isdir(LIB) else []
