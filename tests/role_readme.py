@@ -30,7 +30,7 @@ def table(role: Path) -> str:
         f"| `{name}` | {one.get('type', 'str')} | {default(one)} | {meaning(one)} |\n"
         for name, one in options(role).items()
     ]
-    return HEAD + "".join(rows)
+    return HEAD + "".join(rows) if rows else ""
 
 
 def default(option: dict[str, Any]) -> str:

@@ -50,7 +50,9 @@ def answer(**changed: Any) -> dict[str, Any]:
         "interpreter": "/usr/bin/python3",
         "programs": {"program": None, "kafka_python": None},
     }
-    return said | changed
+    said |= changed
+    said["routes"] = [{"route": route, "addresses": address} for address, route in said["routes"].items()]
+    return said
 
 
 def node(name: str = "nm1", is_node: bool = True, is_gateway: bool = False, **changed: Any) -> NodeFacts:

@@ -21,39 +21,49 @@ BAD = cluster_map(broker("127.0.0.1:1"), owner="NO")
 
 
 def test_problems_are_texts() -> None:
-    assert filters.map_problems(GOOD) == []
-    assert len(filters.map_problems(BAD)) == 2
-    assert all("Mend: " in problem for problem in filters.map_problems(BAD))
+    assert filters.read_map(GOOD)["problems"] == []
+    problems = filters.read_map(BAD)["problems"]
+    assert len(problems) == 2
+    assert all("Mend: " in problem for problem in problems)
 
 
-@pytest.mark.parametrize("use", [filters.questions, filters.sample_plan, filters.secrets])
+def test_a_map_that_was_read_is_the_same_map_as_text() -> None:
+    assert filters.node_plan(filters.read_map(GOOD)["text"], answer(), "nm1", ["yarn_nodes"]) == filters.node_plan(
+        GOOD, answer(), "nm1", ["yarn_nodes"]
+    )
+
+
+@pytest.mark.parametrize("use", [filters.questions, filters.secrets])
 def test_a_bad_map_is_one_clear_message(use: Any) -> None:
     with pytest.raises(AnsibleFilterError, match=r"(?s)the NAT map cannot be used:\nnat_map.owner: .*loopback"):
         use(BAD)
 
 
 def test_inspect_is_asked_what_the_map_needs() -> None:
-    asked = filters.questions(
-        cluster_map(
-            broker("kafka-1:9092", id=1), scope={"users": ["yarn"], "groups": ["hadoop"]}, mechanism="nginx_stream"
-        ),
-        "NFT",
-        "IPT",
+    asked = json.loads(
+        filters.questions(
+            cluster_map(
+                broker("kafka-1:9092", id=1), scope={"users": ["yarn"], "groups": ["hadoop"]}, mechanism="nginx_stream"
+            ),
+            "NFT",
+            "IPT",
+            "NOTRACK",
+        )
     )
     assert (asked["users"], asked["groups"], asked["names"]) == (["yarn"], ["hadoop"], ["kafka-1"])
-    assert asked["samples"] == {"nftables": "NFT", "iptables": "IPT"}
+    assert asked["samples"] == {"nftables": "NFT", "iptables": "IPT", "notrack": "NOTRACK"}
     assert asked["nginx_asked"]
     assert not asked["iptables_asked"]
     assert "203.0.113.21" in asked["addresses"]
-    assert not filters.questions(GOOD)["nginx_asked"]
-    assert filters.questions(cluster_map(broker(), mechanism="iptables"))["iptables_asked"]
+    assert not json.loads(filters.questions(GOOD))["nginx_asked"]
+    assert json.loads(filters.questions(cluster_map(broker(), mechanism="iptables")))["iptables_asked"]
 
 
 @pytest.mark.parametrize(("groups", "pairs"), [(["yarn_nodes"], 1), (["nat_gateways"], 0), (["spark_edge"], 0)])
 def test_a_host_s_part_follows_its_groups(groups: list[str], pairs: int) -> None:
     plan = filters.node_plan(GOOD, answer(), "nm1", groups)
     assert plan["problems"] == []
-    assert sum(len(rules["pairs"]) for rules in plan["rules"]) == pairs
+    assert sum(len(rules["pairs"]) for rules in json.loads(plan["text"])["rules"]) == pairs
 
 
 def test_a_plan_s_problems_are_data() -> None:
@@ -65,17 +75,44 @@ def test_a_plan_s_problems_are_data() -> None:
 
 def test_a_bundle_holds_only_texts_that_are_there() -> None:
     texts = {"nftables": "T", "iptables": "", "hosts": ""}
-    made = filters.node_bundle(GOOD, answer(), "nm1", ["yarn_nodes"], texts, {"main": "U", "nginx": ""})
+    light = filters.node_bundle(GOOD, answer(), "nm1", ["yarn_nodes"], texts, {"main": "U", "nginx": ""})
+    made = json.loads(light["text"])
+    assert made["digest"] == light["digest"]
     assert made["texts"] == {"nftables": "T"}
     assert made["units"] == {"kafka-natmap-default.service": "U"}
     assert made["names"]["python"] == "/usr/bin/python3"
-    json.dumps(made)
+
+
+def test_a_switch_without_a_probe_asks_nobody() -> None:
+    made = filters.node_bundle(GOOD, answer(), "nm1", ["yarn_nodes"], {"nftables": "T"}, {})
+    asked = json.loads(filters.switch_request(made, False, 30, "ops"))
+    assert (asked["bundle"]["probe"], asked["window"], asked["who"]) == ([], 30, "ops")
+    assert json.loads(filters.switch_request(made, True, 30, "ops"))["bundle"]["probe"]
+
+
+@pytest.mark.parametrize(
+    ("result", "problems"),
+    [
+        ({"answer": {"state": "confirmed"}}, []),
+        ({}, []),
+        ({"answer": {"state": "refused", "refusal": {"cause": "full", "mend": "empty it"}}}, ["full. Mend: empty it."]),
+        (
+            {"answer": {"state": "undone", "failed": ["broker 1"]}},
+            ["The probe failed, and this node has undone its change.", "broker 1"],
+        ),
+        ({"unreachable": True}, ["The connection was lost while the switch ran. Mend: make status."]),
+    ],
+)
+def test_what_stops_a_roll_out(result: Any, problems: list[str]) -> None:
+    assert filters.switch_problems(result) == problems
+    assert filters.stopped(["a", "b"], {"a": {"switch_result": result}, "b": {}}) == (["a"] if problems else [])
 
 
 def test_secrets_are_apart() -> None:
     data = cluster_map(broker(), hq={"security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "password": "hidden"}})
     assert filters.secrets(data) == {"hq": {"password": "hidden"}}
     assert "hidden" not in json.dumps(filters.probe_requests(data, answer(), "nm1", ["yarn_nodes"]))
+    assert "hidden" not in json.dumps(filters.read_map(data))
 
 
 class VaultText:
@@ -91,19 +128,19 @@ def test_vault_texts_are_read() -> None:
     data = cluster_map(
         broker(), hq={"security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "password": VaultText()}}
     )
-    assert filters.map_problems(data) == []
+    assert filters.read_map(data)["problems"] == []
     assert filters.secrets(data) == {"hq": {"password": "hidden"}}
 
 
-@pytest.mark.parametrize(
-    ("route", "line"),
-    [
-        ({"address": "10.0.0.1", "device": "eth0", "via": None}, "10.0.0.1 dev eth0\n"),
-        ({"address": "10.0.0.1", "device": "eth0", "via": "10.9.9.1"}, "10.0.0.1 dev eth0 via 10.9.9.1\n"),
-    ],
-)
-def test_routes_are_lines_of_ip_route(route: Any, line: str) -> None:
-    assert filters.route_lines([route]) == line
+@pytest.mark.parametrize(("via", "end"), [(None, ""), ("10.9.9.1", " via 10.9.9.1")])
+def test_routes_are_lines_of_ip_route(via: str | None, end: str) -> None:
+    routes = {
+        "192.0.2.21": {"source": None, "error": "Network is unreachable"},
+        "203.0.113.21": {"source": "10.1.1.5", "device": "eth0", "via": via},
+    }
+    data = cluster_map(broker(id=1), add_routes=True)
+    made = filters.node_bundle(data, answer(routes=routes), "nm1", ["yarn_nodes"], {}, {})
+    assert json.loads(made["text"])["texts"]["routes"] == f"192.0.2.21 dev eth0{end}\n"
 
 
 def test_answers_are_collected_by_host() -> None:
@@ -131,5 +168,5 @@ def test_ansible_finds_every_filter() -> None:
 def test_a_plan_s_plain_data_is_what_the_templates_take() -> None:
     natmap = filters._read(GOOD)
     plan = planner.plan_node(natmap, filters._node(answer(), "nm1", ["yarn_nodes"]))
-    assert filters.node_plan(GOOD, answer(), "nm1", ["yarn_nodes"]) == {**plan.as_dict(), "problems": []}
+    assert filters.node_plan(GOOD, answer(), "nm1", ["yarn_nodes"])["text"] == json.dumps(plan.as_dict())
     assert printed(plan)

@@ -17,12 +17,6 @@ ROLES = sorted(path for path in role_readme.ROLES.iterdir() if path.is_dir())
 # Facts that roles hand on, and the map: they have no default, since only another role or the inventory knows them.
 HANDED = {
     "nat_map",
-    "plan_result",
-    "plan_inspected",
-    "nftables_text",
-    "iptables_text",
-    "hosts_text",
-    "nginx_stream_text",
 }
 
 

@@ -29,38 +29,43 @@ def _plain(value: Any) -> Any:
 
 
 def _read(nat_map: Any) -> NatMap:
+    if isinstance(nat_map, str):
+        return _parse(nat_map)
     try:
         return _parse(json.dumps(_plain(nat_map)))
     except (MapError, TypeError) as error:
         raise AnsibleFilterError(f"the NAT map cannot be used:\n{error}") from None
 
 
-def map_problems(nat_map: Any) -> list[str]:
-    """Every problem of a map, one text each; an empty list where it can be used."""
+def read_map(nat_map: Any) -> dict[str, Any]:
+    """A map read once for all hosts: its problems, itself as one text without its secrets, and its sample plan.
+
+    Ansible looks through every value of a mapping again wherever the mapping is named; a text is passed on as it is.
+    """
+    plain = json.loads(json.dumps(_plain(nat_map)))
     try:
-        map_parser.parse(_plain(nat_map))
+        natmap = map_parser.parse(plain)
     except MapError as error:
-        return [str(problem) for problem in error.problems]
-    return []
+        return {"problems": [str(problem) for problem in error.problems]}
+    for cluster in natmap.clusters:
+        security = plain["clusters"][cluster.name].get("security") or {}
+        security.update({key: "***" for key, _ in cluster.security.secrets})
+    return {"problems": [], "text": json.dumps(plain), "sample": planner.sample(natmap).as_dict()}
 
 
-def questions(nat_map: Any, nftables: str = "", iptables: str = "", notrack: str = "") -> dict[str, Any]:
-    """What `inspect` is asked; the texts are samples that the node's own programs judge."""
+def questions(nat_map: Any, nftables: str = "", iptables: str = "", notrack: str = "") -> str:
+    """What `inspect` is asked, as JSON; the texts are samples that the node's own programs judge."""
     natmap = _read(nat_map)
     mechanisms = {cluster.mechanism for cluster in natmap.clusters}
     through_gateway = any(cluster.gateway for cluster in natmap.clusters)
-    return {
+    asked = {
         **facts.questions(natmap),
         "owner": natmap.owner,
         "samples": {"nftables": nftables, "iptables": iptables, "notrack": notrack},
         "iptables_asked": "iptables" in mechanisms,
         "nginx_asked": "nginx_stream" in mechanisms or through_gateway,
     }
-
-
-def sample_plan(nat_map: Any) -> dict[str, Any]:
-    """A small plan with every kind of rule that this map needs, for the node's programs to judge."""
-    return planner.sample(_read(nat_map)).as_dict()
+    return json.dumps(asked)
 
 
 def _node(answer: Mapping[str, Any], name: str, groups: list[str]) -> facts.NodeFacts:
@@ -68,11 +73,14 @@ def _node(answer: Mapping[str, Any], name: str, groups: list[str]) -> facts.Node
 
 
 def node_plan(nat_map: Any, answer: Mapping[str, Any], name: str, groups: list[str]) -> dict[str, Any]:
-    """The plan of one node for the templates, or its problems."""
+    """The plan of one node, or its problems: ``text`` is the whole of it as JSON for the templates."""
     try:
-        return {**planner.plan_node(_read(nat_map), _node(answer, name, groups)).as_dict(), "problems": []}
+        whole = planner.plan_node(_read(nat_map), _node(answer, name, groups)).as_dict()
     except plan.PlanError as error:
         return {"problems": [str(problem) for problem in error.problems]}
+    kinds = [kind for kind in ("nftables", "iptables", "hosts", "listeners") if whole[kind]]
+    light = {key: whole[key] for key in ("owner", "empty", "exempt", "nginx")}
+    return {**light, "kinds": kinds, "text": json.dumps(whole), "problems": []}
 
 
 def node_bundle(
@@ -83,12 +91,21 @@ def node_bundle(
     texts: Mapping[str, str],
     units: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What is carried over to one node."""
+    """What is carried over to one node: its digest, and all of it as JSON."""
     natmap, node = _read(nat_map), _node(answer, name, groups)
-    printed = {key: str(text) for key, text in texts.items() if text}
+    planned = planner.plan_node(natmap, node)
+    routes = "".join(f"{r.address} dev {r.device}{f' via {r.via}' if r.via else ''}\n" for r in planned.routes)
+    printed = {key: str(text) for key, text in {**texts, "routes": routes}.items() if text}
     named = {bundle.unit_name(natmap.owner, kind): str(text) for kind, text in units.items() if text}
     python = str(answer["interpreter"])
-    return bundle.make_bundle(natmap, planner.plan_node(natmap, node), node, printed, named, python)
+    made = bundle.make_bundle(natmap, planned, node, printed, named, python)
+    return {"digest": made["digest"], "text": json.dumps(made)}
+
+
+def switch_request(made: Mapping[str, Any], probe: bool, window: int, who: str) -> str:
+    """What the switch of one node is asked, as JSON: a text is carried over as it is."""
+    asked = json.loads(made["text"])
+    return json.dumps({"bundle": asked if probe else {**asked, "probe": []}, "window": window, "who": who})
 
 
 def removal(owner: str) -> dict[str, Any]:
@@ -96,11 +113,24 @@ def removal(owner: str) -> dict[str, Any]:
     return bundle.removal(owner)
 
 
-def route_lines(routes: list[Mapping[str, Any]]) -> str:
-    """A plan's routes as lines for `ip route replace`."""
-    return "".join(
-        f"{r['address']} dev {r['device']}" + (f" via {r['via']}" if r["via"] else "") + "\n" for r in routes
-    )
+def way_back(owner: str, digest: str) -> dict[str, Any]:
+    """The bundle that brings the generation before this one back."""
+    return bundle.way_back(owner, digest)
+
+
+def switch_problems(result: Mapping[str, Any]) -> list[str]:
+    """Why a host's switch did not end as asked; empty where it did."""
+    answer = result.get("answer") or {}
+    if answer.get("state") == "refused":
+        return ["{cause}. Mend: {mend}.".format(**answer["refusal"])]
+    if answer.get("state") == "undone":
+        return ["The probe failed, and this node has undone its change.", *answer["failed"]]
+    return ["The connection was lost while the switch ran. Mend: make status."] if result.get("unreachable") else []
+
+
+def stopped(hosts: list[str], hostvars: Mapping[str, Any]) -> list[str]:
+    """The hosts that stop a roll-out: their switch was refused, undone, or lost from sight."""
+    return [host for host in hosts if switch_problems(hostvars[host].get("switch_result") or {})]
 
 
 def collect(
@@ -160,15 +190,17 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
         return {
-            "map_problems": map_problems,
+            "read_map": read_map,
             "questions": questions,
-            "sample_plan": sample_plan,
             "node_plan": node_plan,
             "node_bundle": node_bundle,
             "probe_requests": probe_requests,
             "secrets": secrets,
             "removal": removal,
-            "route_lines": route_lines,
+            "way_back": way_back,
+            "switch_problems": switch_problems,
+            "stopped": stopped,
+            "switch_request": switch_request,
             "collect": collect,
             "verify_problems": tables.verify_problems,
             "program": program,

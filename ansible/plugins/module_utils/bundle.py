@@ -14,6 +14,8 @@ from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluste
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan, chain_name, identifier
 
 _NOBODY = range(65534, 60000, -1)
+_ASKED = 3
+"""Of all reachable addresses, the probe asks these first; where none of them answers, every other one."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -49,7 +51,7 @@ def make_bundle(
         "prefixes": [[p.network, list(p.ports), p.to_network] for rules in plan.rules for p in rules.prefixes],
         "names": _names(plan, python),
         "probe": list(probe_requests(natmap, node)) if node.is_node else [],
-        "remove": False,
+        "remove": plan.empty,
     }
 
 
@@ -68,6 +70,11 @@ def removal(owner: str) -> dict[str, Any]:
     }
     units = {unit_name(owner, kind): "" for kind in ("main", "nginx")}
     return {"owner": owner, "digest": None, "texts": {}, "units": units, "pairs": [], "names": names, "remove": True}
+
+
+def way_back(owner: str, digest: str) -> dict[str, Any]:
+    """The bundle that brings an owner's generation before this one back; a node that holds another one keeps it."""
+    return {**removal(owner), "back": digest, "remove": False}
 
 
 def _names(plan: Plan, python: str) -> dict[str, Any]:
@@ -129,7 +136,7 @@ def _probe_cluster(cluster: Cluster, node: NodeFacts) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "cluster_id": cluster.cluster_id,
-        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:16]],
+        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:_ASKED]],
         "brokers": [{"id": b.id, "advertised": str(b.advertised), "reachable": str(way)} for b, way in ways],
         "networks": [
             {"advertised": str(net.advertised), "reachable": str(net.reachable), "ports": list(net.ports)}

@@ -83,7 +83,7 @@ class NodeFacts:
             nftables=Backend(**answer["nftables"]),
             iptables=Backend(**answer["iptables"]),
             nginx=Nginx(**answer["nginx"]),
-            routes={address: Route(**route) for address, route in answer["routes"].items()},
+            routes={address: Route(**way["route"]) for way in answer["routes"] for address in way["addresses"].split()},
             resolves=answer["resolves"],
             addresses=frozenset(answer["addresses"]),
             others=answer["others"],

@@ -41,18 +41,22 @@ def proof_lines(proofs: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     if not asked:
         return ["no broker was asked"]
     brokers = sorted(
-        {_broker(row) for proof in asked.values() for row in proof["brokers"]},
+        {_broker(row) for proof in asked.values() for row in proof["brokers"] if row["verdict"] != "STALE_ENTRY"},
         key=lambda broker: (broker[0], isinstance(broker[1], str), broker[1]),
     )
     rows = []
     for node, proof in asked.items():
         seen = {_broker(row): row for row in proof["brokers"]}
-        rows.append([node, *[_cell(seen.get(broker)) for broker in brokers], _others(proof["outsider"])])
+        rows.append([node, *[_cell(seen.get(broker)) for broker in brokers], _others(proof)])
     lines = table(("node", *[f"{cluster} {broker}" for cluster, broker in brokers], "other users"), rows)
     for node, proof in asked.items():
         for row in (*proof["brokers"], *proof["outsider"]):
             if row["verdict"] not in ("OK", "NOT_REWRITTEN"):
                 lines.append(f"{node}: {row['verdict']} at {row['advertised']}: {row['evidence']}")
+        if proof.get("brokers_more"):
+            lines.append(
+                f"{node}: STALE_ENTRY at {proof['brokers_more']} more pairs of the map, spare ones or left over"
+            )
     return lines
 
 
@@ -70,11 +74,13 @@ def _cell(row: Mapping[str, Any] | None) -> str:
     )
 
 
-def _others(rows: Sequence[Mapping[str, Any]]) -> str:
+def _others(proof: Mapping[str, Any]) -> str:
+    rows = proof["outsider"]
     if not rows:
         return "not asked"
     leaks = [row for row in rows if row["verdict"] == "SCOPE_LEAK"]
-    return f"{len(leaks)} REWRITTEN" if leaks else f"not rewritten ({len(rows)} of {len(rows)})"
+    asked = len(rows) + int(proof.get("outsider_more", 0))
+    return f"{len(leaks)} REWRITTEN" if leaks else f"not rewritten ({asked} of {asked})"
 
 
 def summary_lines(results: Mapping[str, Mapping[str, Any] | None]) -> list[str]:

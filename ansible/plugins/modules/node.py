@@ -21,7 +21,7 @@ options:
   verb:
     description: What the program is to do.
     type: str
-    choices: [inspect, switch, verify]
+    choices: [inspect, preview, switch, verify, status, yarn]
     required: true
   program:
     description: The program, a zipapp in Base64 (filter P(kafka.natmap.program#filter)).
@@ -71,7 +71,11 @@ def main():
     """Thin: hand over, run, return."""
     module = AnsibleModule(
         argument_spec={
-            "verb": {"type": "str", "choices": ["inspect", "switch", "verify"], "required": True},
+            "verb": {
+                "type": "str",
+                "choices": ["inspect", "preview", "switch", "verify", "status", "yarn"],
+                "required": True,
+            },
             "program": {"type": "str", "required": True, "no_log": False},
             "kafka_python": {"type": "str"},
             "request": {"type": "dict", "required": True},
@@ -89,7 +93,9 @@ def main():
         shutil.rmtree(stage, ignore_errors=True)
     if answer.get("error"):
         fail(module, answer["error"]["cause"], answer["error"]["mend"])
-    module.exit_json(changed=bool(answer.pop("changed", False)), diff=answer.pop("diff", []), answer=answer)
+    changed, diff = bool(answer.pop("changed", False)), answer.pop("diff", [])
+    # The arguments hold the program and every text: they would travel back with each answer.
+    module.exit_json(changed=changed, diff=diff, answer=answer, invocation=invocation(module))
 
 
 def ask(module, stage):
@@ -124,7 +130,13 @@ def give_secrets(request, secrets):
 
 def fail(module, cause, mend):
     """One message: what happened, and what to do."""
-    module.fail_json(msg="%s. Mend: %s." % (cause.rstrip("."), mend.rstrip(".")))
+    text = "%s. Mend: %s." % (cause.rstrip("."), mend.rstrip("."))
+    module.fail_json(msg=text, invocation=invocation(module))
+
+
+def invocation(module):
+    """What a verbose run shows of the call."""
+    return {"module_args": {"verb": module.params["verb"]}}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 
-from kafka_natmap_tracking import tracking
 from kafka_natmap_system import (
     HOSTS,
     LIB,
@@ -23,6 +22,7 @@ from kafka_natmap_system import (
     run,
     which,
 )
+from kafka_natmap_tracking import tracking
 
 # Before this kernel the NAT of nftables and that of iptables exclude each other.
 NFT_WITH_IPTABLES = [4, 18]
@@ -49,7 +49,7 @@ def inspect(request):
         "nftables": nftables,
         "iptables": iptables,
         "nginx": nginx() if request.get("nginx_asked") else unasked_nginx(),
-        "routes": routes(ways),
+        "routes": grouped(routes(ways)),
         "resolves": known,
         "addresses": own_addresses(),
         "programs": {
@@ -161,6 +161,14 @@ def routes(addresses):
     said = first_lines(err, 1) or "no answer from ip route get"
     nothing = {"source": None, "device": None, "via": None, "error": said.replace("RTNETLINK answers: ", "")}
     return {address: found.get(address, nothing) for address in addresses}
+
+
+def grouped(found):
+    """The ways by what is the same: a map may hold thousands of addresses, and a node few ways."""
+    ways = {}
+    for address, route in found.items():
+        ways.setdefault(tuple(sorted(route.items())), []).append(address)
+    return [{"route": dict(route), "addresses": " ".join(addresses)} for route, addresses in ways.items()]
 
 
 def own_addresses():

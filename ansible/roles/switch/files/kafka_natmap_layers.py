@@ -185,5 +185,12 @@ class Routes:
 
 def layers_of(names):
     """The layers, in the order in which they are loaded; they are cleared in the reverse one."""
-    made = {"routes": Routes, "notrack": Notrack, "nginx": Nginx, "nftables": Nftables, "iptables": Iptables, "hosts": Hosts}
+    made = {
+        "routes": Routes,
+        "notrack": Notrack,
+        "nginx": Nginx,
+        "nftables": Nftables,
+        "iptables": Iptables,
+        "hosts": Hosts,
+    }
     return [(name, made[name](names)) for name in LAYERS]

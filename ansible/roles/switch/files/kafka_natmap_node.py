@@ -19,7 +19,7 @@ import os
 import sys
 
 from kafka_natmap_inspect import inspect
-from kafka_natmap_proof import prove
+from kafka_natmap_proof import brief, prove
 from kafka_natmap_protocol import preview, switch
 from kafka_natmap_switch import Switch, own_unit
 from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
@@ -111,7 +111,7 @@ def verify(request):
     return {
         "state": held["state"],
         "drift": held["drift"],
-        "proof": prove(request["probe"], "advertised", os.path.dirname(sys.argv[0])),
+        "proof": brief(prove(request["probe"], "advertised", os.path.dirname(sys.argv[0]))),
     }
 
 

@@ -7,6 +7,7 @@ import sys
 from kafka_natmap_system import LIBEXEC, Refusal, first_lines, run
 
 _GRACE = 10.0
+MOST_ALIKE = 10
 
 
 def prove(requests, path, stage):
@@ -33,6 +34,18 @@ def prove(requests, path, stage):
         whole["seconds"] = round(whole["seconds"] + answer.get("seconds", 0.0), 3)
         whole["error"] = whole["error"] or answer.get("error")
     return whole
+
+
+def brief(proof):
+    """A proof that may travel: of entries that nobody advertises and of untouched outsiders, the first and the number."""
+    if proof is None:
+        return None
+    kept = dict(proof)
+    for key, common in (("brokers", "STALE_ENTRY"), ("outsider", "NOT_REWRITTEN")):
+        usual = [row for row in proof[key] if row["verdict"] == common]
+        kept[key] = [row for row in proof[key] if row["verdict"] != common] + usual[:MOST_ALIKE]
+        kept[key + "_more"] = len(usual[MOST_ALIKE:])
+    return kept
 
 
 def alive(row):

@@ -1,6 +1,6 @@
 """The protocol of a switch: prepare, arm, load, probe, and confirm or undo; or the removal of all of it; or the way back."""
 
-from kafka_natmap_proof import failures, prove
+from kafka_natmap_proof import brief, failures, prove
 from kafka_natmap_switch import Switch
 from kafka_natmap_system import Refusal, audit, digest_of_texts, read_json
 from kafka_natmap_tracking import tracking
@@ -31,7 +31,7 @@ def _forward(this, request, stage):
         return dict(result, state="refused", refusal={"cause": refusal.cause, "mend": refusal.mend})
     result.update(changed=bool(changes), diff=diff_of(changes))
     if request.get("check") or not changes:
-        return dict(result, state="unchanged" if not changes else "would change", proof=before)
+        return dict(result, state="unchanged" if not changes else "would change", proof=brief(before))
     after, failed = None, []
     try:
         this.arm(request.get("window", 60))
@@ -46,10 +46,10 @@ def _forward(this, request, stage):
     if not failed:
         this.confirm(request.get("who"))
         audit(dict(record, result="confirmed"))
-        return dict(result, state="confirmed", proof=after)
+        return dict(result, state="confirmed", proof=brief(after))
     clean = this.undo()
     audit(dict(record, result="undone" if clean else "undo differs", why=failed[:5]))
-    return dict(result, state="undone", clean=clean, failed=failed, proof=after)
+    return dict(result, state="undone", clean=clean, failed=failed, proof=brief(after))
 
 
 def preview(request, stage):
@@ -71,7 +71,7 @@ def preview(request, stage):
         "foreign": this.foreign,
         "conntrack": dict(tracking(), effect=this.bundle["plan"]["conntrack"]),
         "half_done": read_json(this.path("pending.json")) is not None,
-        "proof": proof,
+        "proof": brief(proof),
     }
 
 

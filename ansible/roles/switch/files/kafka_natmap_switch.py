@@ -11,8 +11,8 @@ import re
 import shutil
 import time
 
-from kafka_natmap_foreign import takers
 from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
+from kafka_natmap_foreign import takers
 from kafka_natmap_inspect import own_addresses
 from kafka_natmap_layers import layers_of
 from kafka_natmap_proof import prove, refuse_if_hopeless
@@ -143,7 +143,11 @@ class Switch:
             first = self.foreign[0]
             raise Refusal(
                 "%s is taken by another rule already: %s%s"
-                % (first["pair"], first["rule"], " (and %d more)" % (len(self.foreign) - 1) if self.foreign[1:] else ""),
+                % (
+                    first["pair"],
+                    first["rule"],
+                    " (and %d more)" % (len(self.foreign) - 1) if self.foreign[1:] else "",
+                ),
                 "let one of the two own it: remove that rule, or take the pair out of the map",
             )
         held = tracking(tables)

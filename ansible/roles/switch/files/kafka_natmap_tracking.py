@@ -55,6 +55,8 @@ def _number(path):
 
 def _sockets():
     """TCP sockets of this namespace, those that wait for their end included (proc(5), /proc/net/sockstat)."""
-    words = next((line.split() for line in (read_text("/proc/net/sockstat") or "").splitlines() if line[:4] == "TCP:"), [])
+    words = next(
+        (line.split() for line in (read_text("/proc/net/sockstat") or "").splitlines() if line[:4] == "TCP:"), []
+    )
     pairs = dict(zip(words[1::2], words[2::2]))
     return int(pairs.get("inuse", 0)) + int(pairs.get("tw", 0))
