@@ -21,7 +21,7 @@ import sys
 from kafka_natmap_inspect import inspect
 from kafka_natmap_proof import brief, prove
 from kafka_natmap_protocol import preview, switch
-from kafka_natmap_switch import Switch, own_unit
+from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
 from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
 
 VERBS = ("inspect", "preview", "switch", "verify", "status", "boot", "undo", "recover", "probe", "switch-now")
@@ -137,7 +137,7 @@ def boot(owner):
         if pending:
             Switch(pending["bundle"]).undo()
             audit({"owner": owner, "result": "undone at boot", "digest": pending["bundle"]["digest"]})
-        generation = read_json(os.path.join(LIB, owner, "generation.json"))
+        generation = lift_if_tracked(read_json(os.path.join(LIB, owner, "generation.json")))
         if generation:
             this = Switch(generation)
             kept = {name: text for name, text in generation["texts"].items() if name != "nginx"}

@@ -24,6 +24,8 @@ from kafka_natmap_system import (
     PROGRAM,
     UNITS,
     Refusal,
+    audit,
+    digest_of_texts,
     must,
     now,
     owners,
@@ -289,6 +291,17 @@ class Switch:
         else:
             self.leave()
 
+    def lift_exemption(self):
+        """Take the exemption from conntrack away: somebody else here has begun to rely on tracked connections."""
+        dict(self.layers)["notrack"].clear({})
+        unlink(os.path.join(ETC, self.owner, FILES["notrack"]))
+        texts = {name: text for name, text in self.old["texts"].items() if name != "notrack"}
+        snapshots = {name: text for name, text in self.old["snapshots"].items() if name != "notrack"}
+        content = {"owner": self.owner, "texts": texts, "units": self.old["units"]}
+        kept = dict(self.old, texts=texts, snapshots=snapshots, exempt=False, digest=digest_of_texts(content))
+        write_text(self.path("generation.json"), json.dumps(kept), 0o600)
+        audit({"owner": self.owner, "result": "exemption lifted", "digest": kept["digest"]})
+
     def leave(self):
         """Take every file of this owner away, and the programs with the last one."""
         for unit in set(self.bundle["units"]) | set((self.old or {}).get("units", {})):
@@ -309,6 +322,18 @@ class Switch:
             self.put({}, {}, {}, state)
             end_flows(carried)
             self.leave()
+
+
+def lift_if_tracked(generation):
+    """Lift an owner's exemption from conntrack where others track by now; the generation that is confirmed then.
+
+    A stateful firewall takes an untracked packet for one that belongs to no connection, and drops it.
+    """
+    if not generation or "notrack" not in generation["texts"] or not tracking()["in_use"]:
+        return generation
+    this = Switch(generation)
+    this.lift_exemption()
+    return read_json(this.path("generation.json"))
 
 
 def remove_unit(unit):
