@@ -126,7 +126,11 @@ def test_gateways_ask_no_broker() -> None:
 def test_removal_needs_no_map() -> None:
     made = bundle.removal("a-b")
     assert made["remove"]
-    assert made["names"] == {"nft_table": "kafka_natmap_a_b", "notrack_table": "kafka_notrack_a_b", "ipt_chain": planned(parsed(broker(), owner="a-b")).chain}
+    assert made["names"] == {
+        "nft_table": "kafka_natmap_a_b",
+        "notrack_table": "kafka_notrack_a_b",
+        "ipt_chain": planned(parsed(broker(), owner="a-b")).chain,
+    }
     assert set(made["units"]) == {"kafka-natmap-a-b.service", "kafka-natmap-nginx-a-b.service"}
 
 
