@@ -92,8 +92,8 @@ class NodeFacts:
         )
 
 
-def questions(natmap: NatMap) -> dict[str, list[str]]:
-    """What ``inspect`` must look up on a node for this map: users, groups, names, and ways to addresses."""
+def questions(natmap: NatMap) -> dict[str, Any]:
+    """What ``inspect`` must look up on a node for this map: whom it concerns, names, and ways to addresses."""
     scopes = [cluster.scope for cluster in natmap.clusters]
     names = stand_ins(natmap)
     addresses: set[IPv4Address] = set(names.values())
@@ -107,6 +107,7 @@ def questions(natmap: NatMap) -> dict[str, list[str]]:
     return {
         "users": sorted({user for scope in scopes for user in scope.users}),
         "groups": sorted({group for scope in scopes for group in scope.groups}),
+        "uid_ranges": sorted({scope.uid_range for scope in scopes if scope.uid_range}),
         "names": sorted(names),
         "addresses": [str(address) for address in sorted(addresses)],
     }

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+from kafka_natmap_ruleset import foreign_tables
+from kafka_natmap_surroundings import surroundings
 from kafka_natmap_system import (
     HOSTS,
     LIB,
@@ -40,12 +42,15 @@ def inspect(request):
         iptables = iptables_backend(samples.get("iptables"))
     known = resolves(request["names"])
     ways = sorted(set(request["addresses"]).union(*known.values()))
+    users = {name: account_of(name) for name in request["users"]}
+    groups = {name: group_of(name) for name in request["groups"]}
+    tables = foreign_tables()
     return {
         "python": platform.python_version(),
         "interpreter": sys.executable,
         "kernel": kernel(),
-        "users": {name: account_of(name) for name in request["users"]},
-        "groups": {name: group_of(name) for name in request["groups"]},
+        "users": users,
+        "groups": groups,
         "nftables": nftables,
         "iptables": iptables,
         "nginx": nginx() if request.get("nginx_asked") else unasked_nginx(),
@@ -57,7 +62,8 @@ def inspect(request):
             "kafka_python": digest_of(os.path.join(LIBEXEC, "kafka-python.zip")),
         },
         "others": other_owners(request["owner"]),
-        "conntrack": dict(tracking(), exempt=nft_backend(samples.get("notrack"))),
+        "conntrack": dict(tracking(tables), exempt=nft_backend(samples.get("notrack"))),
+        "surroundings": surroundings(request, users, groups, tables),
     }
 
 
