@@ -23,6 +23,15 @@ from kafka_natmap_system import (
 
 LAYERS = ("routes", "notrack", "nginx", "nftables", "iptables", "hosts")
 ROUTE_PROTOCOL = "217"
+# The file under /etc that shows the text of each.
+FILES = {
+    "notrack": "notrack.nft",
+    "nftables": "nftables.nft",
+    "iptables": "iptables.rules",
+    "nginx": "nginx.conf",
+    "hosts": "hosts",
+    "routes": "routes",
+}
 
 
 class Hosts:

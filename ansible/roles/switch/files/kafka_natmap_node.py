@@ -21,6 +21,7 @@ import sys
 from kafka_natmap_inspect import inspect
 from kafka_natmap_proof import brief, prove
 from kafka_natmap_protocol import preview, switch
+from kafka_natmap_status import status
 from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
 from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
 
@@ -62,9 +63,19 @@ def _run(verb, arguments):
         return in_a_unit(sys.stdin.read())
     if verb == "switch-now":
         return switch_now(*arguments)
+    if verb == "status" and not arguments and not sys.stdin.isatty():
+        arguments = _owner_asked(sys.stdin.read())
     if not arguments:
         raise Refusal("%s needs an owner" % verb, "kafka-natmap.pyz %s OWNER; ls %s shows the owners" % (verb, LIB))
     return {"status": status, "boot": boot, "undo": undo, "recover": recover}[verb](arguments[0])
+
+
+def _owner_asked(text):
+    """The owner of a request on standard input: what comes by Ansible."""
+    try:
+        return [json.loads(text)["owner"]]
+    except (ValueError, KeyError, TypeError):
+        return []
 
 
 def in_a_unit(request):
@@ -112,21 +123,6 @@ def verify(request):
         "state": held["state"],
         "drift": held["drift"],
         "proof": brief(prove(request["probe"], "advertised", os.path.dirname(sys.argv[0]))),
-    }
-
-
-def status(owner):
-    """What this node holds for an owner, and what differs from what was confirmed."""
-    generation = read_json(os.path.join(LIB, owner, "generation.json"))
-    if generation is None:
-        return {"state": "absent", "digest": None, "since": None, "drift": []}
-    changes = Switch(generation).changes()
-    pending = os.path.exists(os.path.join(LIB, owner, "pending.json"))
-    return {
-        "state": "armed" if pending else "confirmed",
-        "digest": generation["digest"],
-        "since": generation["since"],
-        "drift": [{"what": name, "before": text[1], "now": text[0]} for name, text in sorted(changes.items())],
     }
 
 

@@ -14,7 +14,7 @@ import time
 from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
 from kafka_natmap_foreign import takers
 from kafka_natmap_inspect import own_addresses
-from kafka_natmap_layers import layers_of
+from kafka_natmap_layers import FILES, layers_of
 from kafka_natmap_proof import prove, refuse_if_hopeless
 from kafka_natmap_ruleset import foreign_tables
 from kafka_natmap_system import (
@@ -37,16 +37,6 @@ from kafka_natmap_system import (
     write_text,
 )
 from kafka_natmap_tracking import refuse_if_full, tracking
-
-FILES = {
-    "notrack": "notrack.nft",
-    "nftables": "nftables.nft",
-    "iptables": "iptables.rules",
-    "nginx": "nginx.conf",
-    "hosts": "hosts",
-    "routes": "routes",
-}
-
 
 # Seconds between the latest end of the probe and the undo.
 MARGIN = 5
@@ -242,7 +232,7 @@ class Switch:
     def confirm(self, who):
         """Keep what is loaded: write the generation, stop the undo."""
         with self.step("confirm"):
-            generation = dict(plain(self.bundle), since=now(), who=who)
+            generation = dict(plain(self.bundle), since=now(), by=who)
             generation["snapshots"] = {
                 name: layer.snapshot() for name, layer in self.layers if self.bundle["texts"].get(name)
             }
@@ -291,16 +281,18 @@ class Switch:
         else:
             self.leave()
 
-    def lift_exemption(self):
+    def lift_exemption(self, why):
         """Take the exemption from conntrack away: somebody else here has begun to rely on tracked connections."""
         dict(self.layers)["notrack"].clear({})
         unlink(os.path.join(ETC, self.owner, FILES["notrack"]))
         texts = {name: text for name, text in self.old["texts"].items() if name != "notrack"}
         snapshots = {name: text for name, text in self.old["snapshots"].items() if name != "notrack"}
         content = {"owner": self.owner, "texts": texts, "units": self.old["units"]}
-        kept = dict(self.old, texts=texts, snapshots=snapshots, exempt=False, digest=digest_of_texts(content))
+        kept = dict(
+            self.old, texts=texts, snapshots=snapshots, exempt=False, digest=digest_of_texts(content), lifted=why
+        )
         write_text(self.path("generation.json"), json.dumps(kept), 0o600)
-        audit({"owner": self.owner, "result": "exemption lifted", "digest": kept["digest"]})
+        audit({"owner": self.owner, "result": "exemption lifted", "digest": kept["digest"], "why": [why]})
 
     def leave(self):
         """Take every file of this owner away, and the programs with the last one."""
@@ -329,10 +321,13 @@ def lift_if_tracked(generation):
 
     A stateful firewall takes an untracked packet for one that belongs to no connection, and drops it.
     """
-    if not generation or "notrack" not in generation["texts"] or not tracking()["in_use"]:
+    if not generation or "notrack" not in generation["texts"]:
+        return generation
+    users = tracking()["in_use"]
+    if not users:
         return generation
     this = Switch(generation)
-    this.lift_exemption()
+    this.lift_exemption(users[0])
     return read_json(this.path("generation.json"))
 
 
