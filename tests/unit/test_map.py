@@ -44,7 +44,7 @@ def test_a_whole_map_is_read() -> None:
     assert hq.brokers[1].reachable == Endpoint(IPv4Address("203.0.113.20"), 9093)
     assert hq.gateway
     assert [hq.gateway.port_of(one) for one in hq.brokers] == [19001, 19093]
-    assert (hq.scope, hq.mechanism) == (Scope(uid_range=(1000, 60000)), "auto")
+    assert (hq.scope, hq.mechanism) == (Scope(uid_ranges=((1000, 60000),)), "auto")
     assert hq.security.secrets == (("password", "pw"),)
     assert "pw" not in repr(hq.security)
     assert (lake.scope, lake.mechanism) == (Scope(("yarn",), ("hadoop",)), "iptables")
@@ -165,7 +165,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     (cluster_map(broker(), scope={"uid_range": [9, 1]}), "nat_map.scope.uid_range", "is not a range", "[lowest"),
     (cluster_map(broker(), scope={"uid_range": [1]}), "nat_map.scope.uid_range", "is not a range", "[lowest"),
     (cluster_map(broker(), scope={"uid_range": [1, 2**32]}), "nat_map.scope.uid_range[1]", "is not a uid", "give"),
-    (cluster_map(broker(), scope={"discover": "yarn"}), "nat_map.scope.discover", "is not supported yet", "name users"),
+    (cluster_map(broker(), scope={"discover": "yran"}), "nat_map.scope.discover", "", "did you mean 'yarn'"),
     (cluster_map(broker(), scope={"user": ["a"]}), "nat_map.scope.user", "is an unknown key", "did you mean 'users'"),
     # gateways and security
     (cluster_map(broker(), hq={"gateway": {}}), "nat_map.clusters.hq.gateway.addresses", "is missing", "add"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
+from ansible_collections.kafka.natmap.plugins.module_utils import scoping
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import Account, NodeFacts, gateway_of
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan, chain_name, identifier
@@ -151,7 +152,8 @@ def _probe_cluster(cluster: Cluster, node: NodeFacts) -> dict[str, Any]:
 
 
 def _identities(scope: Scope, node: NodeFacts) -> Iterator[tuple[str, Account]]:
-    """Who dials for the probe: each user of the scope, a member of each group, the first uid of a range."""
+    """Who dials for the probe: each user of the scope, a member of each group, the first uid of its ranges."""
+    scope = scoping.resolved(scope, node)
     for user in scope.users:
         account = node.users.get(user)
         if account:
@@ -160,8 +162,8 @@ def _identities(scope: Scope, node: NodeFacts) -> Iterator[tuple[str, Account]]:
         gid = node.groups.get(group)
         if gid is not None:
             yield f"group {group}", Account(_NOBODY[0], gid, (gid,))
-    if scope.uid_range:
-        yield f"uid {scope.uid_range[0]}", Account(scope.uid_range[0], _NOBODY[0])
+    for low, _ in scope.uid_ranges[:1]:
+        yield f"uid {low}", Account(low, _NOBODY[0])
 
 
 def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
@@ -169,10 +171,11 @@ def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
     uids: list[tuple[int, int]] = []
     gids = set()
     for cluster in natmap.clusters:
-        accounts = [account for user in cluster.scope.users if (account := node.users.get(user))]
+        scope = scoping.resolved(cluster.scope, node)
+        accounts = [account for user in scope.users if (account := node.users.get(user))]
         uids += [(account.uid, account.uid) for account in accounts]
-        uids += [cluster.scope.uid_range] if cluster.scope.uid_range else []
-        gids |= {node.groups.get(group) for group in cluster.scope.groups}
+        uids += scope.uid_ranges
+        gids |= {node.groups.get(group) for group in scope.groups}
     uid = next(uid for uid in (*_NOBODY, *range(1, 1000)) if not any(low <= uid <= high for low, high in uids))
     gid = next(gid for gid in _NOBODY if gid not in gids)
     return {"uid": uid, "gid": gid, "groups": [], "label": f"uid {uid}"}

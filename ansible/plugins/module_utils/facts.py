@@ -51,6 +51,28 @@ class Nginx(Backend):
 
 
 @dataclass(frozen=True)
+class Discovered:
+    """Whose processes the containers of the node's own YARN are; ``found`` says why, ``refusal`` why it is not known."""
+
+    users: tuple[str, ...] = ()
+    uid_ranges: tuple[tuple[int, int], ...] = ()
+    found: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    refusal: Mapping[str, str] | None = None
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Discovered:
+        """From what ``inspect`` answers."""
+        return cls(
+            users=tuple(map(str, answer["users"])),
+            uid_ranges=tuple((int(low), int(high)) for low, high in answer["uid_ranges"]),
+            found=tuple(map(str, answer["found"])),
+            notices=tuple(map(str, answer["notices"])),
+            refusal=answer["refusal"],
+        )
+
+
+@dataclass(frozen=True)
 class NodeFacts:
     """One node, as the plan sees it."""
 
@@ -69,6 +91,7 @@ class NodeFacts:
     others: Mapping[str, list[list[Any]]]
     tracked_by: tuple[str, ...] = ()
     notrack: Backend = Backend(False, "not asked")
+    discovered: Discovered = Discovered()
 
     @classmethod
     def read(cls, answer: Mapping[str, Any], name: str, is_node: bool, is_gateway: bool) -> NodeFacts:
@@ -89,6 +112,7 @@ class NodeFacts:
             others=answer["others"],
             tracked_by=tuple(answer["conntrack"]["in_use"]),
             notrack=Backend(**answer["conntrack"]["exempt"]),
+            discovered=Discovered.read(answer["discovered"]) if answer.get("discovered") else Discovered(),
         )
 
 
@@ -107,7 +131,8 @@ def questions(natmap: NatMap) -> dict[str, Any]:
     return {
         "users": sorted({user for scope in scopes for user in scope.users}),
         "groups": sorted({group for scope in scopes for group in scope.groups}),
-        "uid_ranges": sorted({scope.uid_range for scope in scopes if scope.uid_range}),
+        "uid_ranges": sorted({uids for scope in scopes for uids in scope.uid_ranges}),
+        "discover": sorted({scope.discover for scope in scopes if scope.discover}),
         "names": sorted(names),
         "addresses": [str(address) for address in sorted(addresses)],
     }

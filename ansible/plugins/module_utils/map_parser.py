@@ -20,7 +20,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import (
 )
 from ansible_collections.kafka.natmap.plugins.module_utils.reading import Reader
 
-_MAP_KEYS = ("clusters", "scope", "mechanism", "owner", "stand_ins", "add_routes")
+_MAP_KEYS = ("clusters", "scope", "mechanism", "owner", "stand_ins", "add_routes", "take_over")
 _CLUSTER_KEYS = ("brokers", "networks", "bootstrap", "scope", "mechanism", "gateway", "cluster_id", "security")
 _BROKER_KEYS = ("id", "advertised", "reachable", "gateway_port")
 _NETWORK_KEYS = ("advertised", "reachable", "ports")
@@ -62,7 +62,16 @@ def _read_map(reader: Reader, data: Any) -> NatMap:
         clusters=tuple(_read_cluster(reader, name, value, scope, mechanism) for name, value in clusters.items()),
         stand_ins=stand_ins or DEFAULT_STAND_INS,
         add_routes=reader.flag(top.get("add_routes", False), "nat_map.add_routes"),
+        take_over=_read_owners(reader, top.get("take_over"), owner or "default"),
     )
+
+
+def _read_owners(reader: Reader, value: Any, owner: str) -> tuple[str, ...]:
+    path = "nat_map.take_over"
+    owners = reader.each(value, path, lambda v, at: reader.word(v, at, reading.NAME, "the name of an owner"))
+    if owner in owners:
+        reader.problem(path, f"names the map's own owner {owner}", "name the owners whose pairs this map is to take")
+    return tuple(sorted(set(owners)))
 
 
 def _read_cluster(reader: Reader, name: Any, value: Any, scope: Scope | None, mechanism: str) -> Cluster:
@@ -128,18 +137,17 @@ def _read_scope(reader: Reader, value: Any, path: str) -> Scope:
     users = reader.each(body.get("users"), f"{path}.users", lambda v, at: _account(reader, v, at))
     groups = reader.each(body.get("groups"), f"{path}.groups", lambda v, at: _account(reader, v, at))
     uids = reader.uid_range(body["uid_range"], f"{path}.uid_range") if "uid_range" in body else None
-    if "discover" in body:
-        reader.problem(f"{path}.discover", "is not supported yet", "name users, groups or a uid_range")
+    discover = reader.choice(body["discover"], f"{path}.discover", ("yarn",)) if "discover" in body else None
     allow_root = reader.flag(body.get("allow_root", False), f"{path}.allow_root")
     if not any(body.get(key) for key in ("users", "groups", "uid_range", "discover")):
-        reader.problem(path, "is for nobody", "name users, groups or a uid_range")
+        reader.problem(path, "is for nobody", "name users, groups or a uid_range, or discover: yarn")
     if not allow_root:
         for key, names in (("users", users), ("groups", groups)):
             if "root" in names:
                 reader.problem(f"{path}.{key}", "includes root", "take root out, or add allow_root: true")
         if uids and uids[0] == 0:
             reader.problem(f"{path}.uid_range", "includes root (uid 0)", "begin above 0, or add allow_root: true")
-    return Scope(users, groups, uids, allow_root)
+    return Scope(users, groups, (uids,) if uids else (), allow_root, discover)
 
 
 def _account(reader: Reader, value: Any, path: str) -> str | None:

@@ -115,12 +115,16 @@ class Gateway:
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose connections are rewritten. Names are resolved to numbers on each node."""
+    """Whose connections are rewritten. Names are resolved to numbers on each node.
+
+    ``discover: yarn`` adds whom the node's own YARN runs containers as.
+    """
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    uid_range: tuple[int, int] | None = None
+    uid_ranges: tuple[tuple[int, int], ...] = ()
     allow_root: bool = False
+    discover: str | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,7 @@ class NatMap:
     clusters: tuple[Cluster, ...]
     stand_ins: IPv4Network = DEFAULT_STAND_INS
     add_routes: bool = False
+    take_over: tuple[str, ...] = ()
 
     def brokers(self) -> Iterator[tuple[Cluster, Broker]]:
         """Every pair with its cluster, in the order of the map."""

@@ -303,6 +303,7 @@ class _Planner:
     def _selectors(self, cluster: Cluster) -> tuple[Selector, ...]:
         selectors, problems = scoping.selectors(cluster, self.node)
         self.problems.update(dict.fromkeys(problems))
+        self.notices.update(scoping.notices(cluster, self.node))
         return selectors
 
     def _way_to(self, advertised: IPv4Address, target: IPv4Address, where: str) -> None:

@@ -42,7 +42,8 @@ def inspect(request):
         iptables = iptables_backend(samples.get("iptables"))
     known = resolves(request["names"])
     ways = sorted(set(request["addresses"]).union(*known.values()))
-    users = {name: account_of(name) for name in request["users"]}
+    found = discovered(request)
+    users = {name: account_of(name) for name in sorted(set(request["users"]).union(found["users"] if found else ()))}
     groups = {name: group_of(name) for name in request["groups"]}
     tables = foreign_tables()
     return {
@@ -63,8 +64,22 @@ def inspect(request):
         },
         "others": other_owners(request["owner"]),
         "conntrack": dict(tracking(tables), exempt=nft_backend(samples.get("notrack"))),
-        "surroundings": surroundings(request, users, groups, tables),
+        "discovered": found,
+        "surroundings": surroundings(dict(request, uid_ranges=_uid_ranges(request, found)), users, groups, tables),
     }
+
+
+def discovered(request):
+    """Whose processes the containers of this node's YARN are, or None where the map does not ask."""
+    if not request.get("discover"):
+        return None
+    from kafka_natmap_yarn import discovered as by_yarn
+
+    return by_yarn()
+
+
+def _uid_ranges(request, found):
+    return list(request.get("uid_ranges", ())) + (found["uid_ranges"] if found else [])
 
 
 def kernel():

@@ -6,8 +6,10 @@
     kafka-natmap.pyz preview          what a switch would change, and why not       JSON in, JSON out
     kafka-natmap.pyz verify           probe every broker through the rules           JSON in, JSON out
     kafka-natmap.pyz status OWNER     what is here, and what differs                 JSON out
+    kafka-natmap.pyz yarn             which nodes the ResourceManager knows          JSON out
     kafka-natmap.pyz boot OWNER       put the confirmed plan back
     kafka-natmap.pyz recover OWNER    the same, where the switch itself has died
+    kafka-natmap.pyz watch OWNER      notice what others change of it, and put it back or only tell
     kafka-natmap.pyz undo OWNER       go back to the generation before an unconfirmed switch
 
 Standard library only, Python 3.6. Every text that lands on the node comes ready from the controller.
@@ -25,7 +27,20 @@ from kafka_natmap_status import status
 from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
 from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
 
-VERBS = ("inspect", "preview", "switch", "verify", "status", "boot", "undo", "recover", "probe", "switch-now")
+VERBS = (
+    "inspect",
+    "preview",
+    "switch",
+    "verify",
+    "status",
+    "yarn",
+    "boot",
+    "undo",
+    "recover",
+    "watch",
+    "probe",
+    "switch-now",
+)
 
 
 def main(argv):
@@ -63,10 +78,19 @@ def _run(verb, arguments):
         return in_a_unit(sys.stdin.read())
     if verb == "switch-now":
         return switch_now(*arguments)
+    if verb == "yarn":
+        from kafka_natmap_resourcemanager import nodes
+
+        return nodes()
     if verb == "status" and not arguments and not sys.stdin.isatty():
         arguments = _owner_asked(sys.stdin.read())
     if not arguments:
         raise Refusal("%s needs an owner" % verb, "kafka-natmap.pyz %s OWNER; ls %s shows the owners" % (verb, LIB))
+    if verb == "watch":
+        # Now, not later: a switch replaces the file that this program is read from.
+        from kafka_natmap_watch import watch
+
+        return watch(arguments[0])
     return {"status": status, "boot": boot, "undo": undo, "recover": recover}[verb](arguments[0])
 
 
