@@ -60,9 +60,9 @@ def node(args: argparse.Namespace) -> int:
         raise StepFailed(f"lab {args.name} is down", f"bring it up: python3 tests/lab up --name {args.name}")
     with network.locked(args.name):
         if args.action == "rm":
-            lifecycle.remove_nodes(lab, args.nodes)
+            lifecycle.remove_nodes(lab, lifecycle.extra_nodes(args.name) if args.nodes == ["all"] else args.nodes)
             return 0
-        node_image = args.image or image.build()
+        node_image = args.image or image.build(args.packages)
         for name, address in lifecycle.add_nodes(lab, args.nodes, node_image).items():
             print(lab.container(name), address)
     return 0
@@ -106,8 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     three = command("status", status, "list a lab's hosts and ask its parts")
     four = command("node", node, "add plain hosts to a lab's site, or remove them")
     four.add_argument("action", choices=("add", "rm"))
-    four.add_argument("nodes", nargs="+", metavar="NODE")
+    four.add_argument("nodes", nargs="+", metavar="NODE", help="their names; `rm all` removes every added one")
     four.add_argument("--image", help="another image than the lab's own")
+    four.add_argument("--packages", nargs="+", default=(), metavar="PACKAGE", help="packages beyond the lab's own")
     for sub in (one, two, three, four):
         sub.add_argument("--name", default=DEFAULT_NAME, help=f"the lab's name (default {DEFAULT_NAME})")
     five = command("image", build_image, "build the node image if need be, print its name")

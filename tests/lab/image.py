@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ PACKAGES = (
     "systemd-sysv",
 )
 CUSTOMISE = Path(__file__).with_name("customise.sh")
+CUSTOMISE_EXTRA = Path(__file__).with_name("customise_extra.sh")
 
 
 def os_release() -> dict[str, str]:
@@ -55,9 +57,8 @@ def sources() -> Path:
 
 def tag(extra: Sequence[str] = ()) -> str:
     """The image's name. It carries a digest of all that the image is made of."""
-    what = "\n".join(
-        (*PACKAGES, *sorted(extra), CUSTOMISE.read_text(), os_release()["VERSION_CODENAME"], sources().read_text())
-    )
+    hooks = CUSTOMISE.read_text() + (CUSTOMISE_EXTRA.read_text() if extra else "")
+    what = "\n".join((*PACKAGES, *sorted(extra), hooks, os_release()["VERSION_CODENAME"], sources().read_text()))
     return f"{REPOSITORY}:{hashlib.sha256(what.encode()).hexdigest()[:12]}"
 
 
@@ -66,7 +67,7 @@ def exists(name: str) -> bool:
 
 
 def build(extra: Sequence[str] = ()) -> str:
-    """Build the image unless it is there; `extra` are more packages. Returns its name."""
+    """Build the image unless it is there; `extra` are more packages, whose services stay off. Returns its name."""
     name = tag(extra)
     if exists(name):
         return name
@@ -84,6 +85,7 @@ def build(extra: Sequence[str] = ()) -> str:
                 "--format=tar",
                 f"--include={','.join((*PACKAGES, *extra))}",
                 f"--customize-hook={CUSTOMISE}",
+                *([f'--customize-hook={CUSTOMISE_EXTRA} "$1" {shlex.join(extra)}'] if extra else []),
                 "--dpkgopt=path-exclude=/usr/share/doc/*",
                 "--dpkgopt=path-exclude=/usr/share/locale/*",
                 os_release()["VERSION_CODENAME"],
