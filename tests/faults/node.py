@@ -1,0 +1,150 @@
+"""A node of the lab as the fault tests see it: its program, asked as Ansible asks it, and the state that is ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.kafka.natmap.plugins.filter import natmap as filters
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from lab import podman
+from lab.topology import ROOT, Lab
+
+HERE = Path(__file__).parent
+TEXTS = {
+    "nftables": ("nftables.nft.j2", "nftables"),
+    "notrack": ("notrack.nft.j2", "exempt"),
+    "iptables": ("iptables.rules.j2", "iptables"),
+    "hosts": ("hosts.j2", "hosts"),
+}
+PROGRAMS = ROOT / "ansible/roles/switch/files"
+JINJA = Environment(
+    loader=FileSystemLoader(ROOT / "templates"), trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+)
+Map = dict[str, Any]
+State = dict[str, str]
+
+
+@dataclass
+class Node:
+    """A host of the group yarn_nodes."""
+
+    lab: Lab
+    name: str
+    stage: str = field(default="/run/kafka-natmap/stage-faults")
+
+    @property
+    def container(self) -> str:
+        return self.lab.container(self.name)
+
+    @property
+    def process(self) -> int:
+        """Its first process, as this machine counts; another one after each restart."""
+        return int(podman.podman("inspect", "-f", "{{.State.Pid}}", self.container))
+
+    def run(self, *command: str, stdin: bytes | None = None) -> str:
+        """Run a program there as root."""
+        return podman.execute(self.container, *command, stdin=stdin)
+
+    def place_program(self) -> None:
+        """Put the node program and kafka-python where the module of Ansible puts them for a run."""
+        self.run("mkdir", "-p", self.stage)
+        packed = {"kafka-natmap.pyz": filters.program(str(PROGRAMS)), "kafka-python.zip": filters.kafka_python(None)}
+        for name, content in packed.items():
+            self.run("sh", "-c", f"cat > {self.stage}/{name}", stdin=base64.b64decode(content or ""))
+
+    def command(self, verb: str) -> list[str]:
+        """How a verb of the program is run on the node, from here."""
+        return ["podman", "exec", "-i", self.container, "python3", "-I", f"{self.stage}/kafka-natmap.pyz", verb]
+
+    def ask(self, verb: str, question: str) -> dict[str, Any]:
+        """Run a verb and wait for its answer."""
+        done = subprocess.run(self.command(verb), input=question, capture_output=True, text=True, check=False)
+        try:
+            answer: dict[str, Any] = json.loads(done.stdout)
+        except ValueError:
+            raise RuntimeError(f"{verb} on {self.name}: {done.stderr.strip()}") from None
+        return answer
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What `inspect` answers, taken once."""
+        return self.ask("inspect", filters.questions(self.map(list(enumerate(self.lab.hq(), 1))), *self._samples()))
+
+    def _samples(self) -> list[str]:
+        sample = filters.read_map(self.map([(1, "hq-1")]))["sample"]
+        return [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in ("nftables", "iptables", "notrack")]
+
+    def map(self, brokers: list[tuple[int, str]], owner: str = "faults", reachable: dict[int, str] | None = None) -> Map:
+        """A NAT map: each broker id with the host at whose NAT address it is reachable."""
+        rows = [
+            {
+                "id": number,
+                "advertised": f"{self.lab.ip(f'hq-{number}')}:9092",
+                "reachable": (reachable or {}).get(number, f"{self.lab.nat_ip(host)}:9092"),
+            }
+            for number, host in brokers
+        ]
+        clusters = {"hq": {"brokers": rows}}
+        return {"owner": owner, "scope": {"users": ["yarn"]}, "mechanism": "nftables", "clusters": clusters}
+
+    def request(self, nat_map: Map, window: int = 60) -> str:
+        """What the switch is asked for this map, made as the roles make it."""
+        groups = ["yarn_nodes"]
+        plan = filters.node_plan(nat_map, self.facts, self.name, groups)
+        if plan["problems"]:
+            raise ValueError("; ".join(plan["problems"]))
+        whole = json.loads(plan["text"])
+        texts = {kind: JINJA.get_template(file).render(plan=whole) for kind, (file, key) in TEXTS.items() if whole[key]}
+        unit = (ROOT / "ansible/roles/switch/templates/kafka-natmap.service.j2").read_text()
+        python = self.facts["interpreter"]
+        units = {"main": JINJA.from_string(unit).render(plan=whole, python=python)}
+        made = filters.node_bundle(nat_map, self.facts, self.name, groups, texts, units)
+        return filters.switch_request(made, True, window, "faults")
+
+    def remove(self, owner: str = "faults") -> None:
+        """Take all of the owner off."""
+        self.ask("switch", json.dumps({"bundle": filters.removal(owner), "who": "faults"}))
+
+    def state(self) -> State:
+        """All that is ours on the node, now: rules without counters, and files by content; see state.py."""
+        return self._look()[0]
+
+    def await_state(self, wanted: Mapping[str, str | None], seconds: float) -> tuple[State, float]:
+        """What the node holds as soon as it is as wanted, or when the time is over; and when that was (time.monotonic)."""
+        return self._look(str(seconds), json.dumps(wanted), timeout=seconds + 60)
+
+    def _look(self, *arguments: str, timeout: float = 60) -> tuple[State, float]:
+        code = (HERE / "state.py").read_bytes()
+        said = podman.execute(self.container, "python3", "-I", "-", *arguments, stdin=code, timeout=timeout)
+        found = json.loads(said)
+        return found["state"], found["at"]
+
+    def restart(self) -> float:
+        """Cut the power, and start it again; when it was started (time.monotonic)."""
+        podman.podman("kill", "--signal", "KILL", self.container)
+        podman.podman("wait", self.container)
+        begun = time.monotonic()
+        podman.podman("start", self.container)
+        return begun
+
+    def processes(self, *marks: bytes) -> list[int]:
+        """The programs there whose command line holds one of these, as process numbers of this machine."""
+        home = os.readlink(f"/proc/{self.process}/ns/pid")
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (entry / "cmdline").read_bytes()
+                if any(mark in command for mark in marks) and os.readlink(entry / "ns/pid") == home:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found

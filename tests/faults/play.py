@@ -1,0 +1,228 @@
+"""One row of the table: a change of a node, a fault at a point of it, and the state that the node comes to hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faults.bad import Bad
+from faults.gate import Gate, Opening
+from faults.node import Node, State
+from faults.points import PREPARE, PREPARED, WRITTEN, DISARMED, Point
+from lab import inventory
+from lab.topology import ROOT
+
+PATIENCE = 40.0
+BAR = 5.0
+FAULTS = ("none", "controller", "channel", "switch", "restart")
+# What differs each time that the same generation is confirmed.
+_VOLATILE = ("/var/lib/kafka-natmap/faults/generation.json", "/var/lib/kafka-natmap/faults/previous.json")
+
+
+@dataclass
+class Case:
+    """A row before it is played."""
+
+    point: Point | None
+    fault: str
+    bad: Bad | None = None
+
+    @property
+    def expected(self) -> str:
+        if self.bad:
+            return "old"
+        dies = self.fault in ("switch", "restart")
+        return "old" if dies and self.point not in (WRITTEN, DISARMED) else "new"
+
+
+@dataclass
+class Stage:
+    """A node with an old and a new map, between which the rows are played."""
+
+    node: Node
+    old_map: dict[str, Any] = field(init=False)
+    new_map: dict[str, Any] = field(init=False)
+    new: dict[str, str | None] = field(init=False)
+
+    def set(self) -> None:
+        """Take off what was there, and learn how the new state looks."""
+        node = self.node
+        node.place_program()
+        node.remove()
+        self.old_map = node.map([(1, "hq-1"), (3, "hq-3")])
+        self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])
+        self.to(self.old_map)
+        self.to(self.new_map)
+        self.new = {name: value for name, value in node.state().items() if name not in _VOLATILE}
+        self.to(self.old_map)
+
+    def to(self, nat_map: dict[str, Any]) -> None:
+        """Switch, with nothing in the way."""
+        said = self.node.ask("switch", self.node.request(nat_map))
+        if said.get("state") not in ("confirmed", "unchanged"):
+            raise RuntimeError(f"{self.node.name} did not take its map: {json.dumps(said)[:600]}")
+
+    def play(self, case: Case) -> dict[str, Any]:
+        """Play one row; the node holds the old map afterwards."""
+        node, old = self.node, self.node.state()
+        with ExitStack() as after:
+            gate = after.enter_context(Gate(node.process).watching())
+            run = Run(self, case, gate)
+            if case.bad:
+                after.callback(case.bad.end, node)
+            begun, said = run.through()
+            wanted = old if case.expected == "old" else {**dict.fromkeys(set(old) - set(self.new) - set(_VOLATILE)), **self.new}
+            found, at = node.await_state(wanted, max(0.5, begun + PATIENCE - time.monotonic()))
+            failed_at = run.failed_probe()
+        since = begun if failed_at is None else max(begun, failed_at)
+        state = "old" if _holds(found, old) else "new" if _holds(found, self.new) else "neither"
+        row = self._row(case, state, at - since, said or run.answer())
+        if state == "neither":
+            row["differs"] = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        if case.fault == "restart":
+            node.place_program()
+        if state != "old":
+            self.to(self.old_map)
+        return row
+
+    def _row(self, case: Case, state: str, seconds: float, said: str) -> dict[str, Any]:
+        point = case.point
+        where = f"{point.step}, about to {point.about_to}" if point else "-"
+        change = case.bad.what if case.bad else "a good change"
+        return {
+            "case": f"{change}; {case.fault} at {where}",
+            "change": change,
+            "step": where,
+            "fault": case.fault,
+            "state": state,
+            "value": round(seconds, 2),
+            "unit": "s until there",
+            "beside": {"expected": case.expected, "the caller was told": said},
+            "bar": BAR,
+            "holds": state == case.expected and seconds <= BAR,
+        }
+
+
+def _holds(found: State, wanted: dict[str, Any]) -> bool:
+    return all(found.get(name) == value for name, value in wanted.items())
+
+
+class Run:
+    """One switch under way, started as the fault needs it."""
+
+    def __init__(self, stage: Stage, case: Case, gate: Gate) -> None:
+        self.node, self.case, self.gate = stage.node, case, gate
+        self.nat_map = stage.new_map
+        self.process: subprocess.Popen[str] | None = None
+
+    def through(self) -> tuple[float, str]:
+        """Start it, do what the row says, at its points. When the fault was over, and what the caller was told."""
+        case = self.case
+        stops: list[tuple[Any, Callable[[], float]]] = []
+        if case.bad:
+            stops.append((self.gate.stop(PREPARED.matcher()), self._turn_bad))
+        if case.point:
+            fault = (self.gate.stop(case.point.matcher()), getattr(self, f"_{case.fault}"))
+            stops.insert(0 if case.point is PREPARE else len(stops), fault)
+        self._start()
+        begun = time.monotonic()
+        for stop, act in stops:
+            stop.await_reached(PATIENCE)
+            begun = act()
+            stop.release()
+            if act != self._turn_bad and case.fault in ("switch", "restart"):
+                break
+        if case.fault == "none":
+            return begun, self.answer()
+        return begun, ""
+
+    def _start(self) -> None:
+        if self.case.fault == "controller":
+            given = ["--limit", self.node.name, "--extra-vars", json.dumps({"nat_map": self.nat_map})]
+            command = ["ansible-playbook", "-i", str(inventory.path(self.node.lab.name)), "apply", *given]
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+            return
+        question = self.node.request(self.nat_map)
+        self.process = subprocess.Popen(
+            self.node.command("switch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(question)
+        self.process.stdin.close()
+        self.process.stdin = None
+
+    def answer(self) -> str:
+        """The state that the caller was told, once it has ended."""
+        assert self.process is not None
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        try:
+            said = json.loads(out or "")
+        except ValueError:
+            return "nothing"
+        return str(said.get("state") or said["error"]["cause"])
+
+    def failed_probe(self) -> float | None:
+        """When the switch began to go back after its probe, if it did."""
+        seen = self.gate.seen
+        probes = [number for number, one in enumerate(seen) if "probe" in one.arguments]
+        loads = [number for number, one in enumerate(seen) if one.arguments == ("nft", "-f", "-")]
+        if not probes or not loads or probes[-1] < loads[0]:
+            return None
+        rest = (one.at for one in seen[probes[-1] + 1 :] if one.path.endswith("/nft") and "switch-now" in one.arguments)
+        return next(rest, None)
+
+    def _turn_bad(self) -> float:
+        assert self.case.bad is not None
+        self.case.bad.do(self.node)
+        return time.monotonic()
+
+    def _controller(self) -> float:
+        assert self.process is not None
+        _kill_all(self.process.pid)
+        return time.monotonic()
+
+    def _channel(self) -> float:
+        """Both ends of it: the program here, and on the node what it had started there."""
+        assert self.process is not None
+        for pid in self.node.processes(b"kafka-natmap.pyz\0switch\0", b"systemd-run"):
+            _kill(pid)
+        _kill_all(self.process.pid)
+        return time.monotonic()
+
+    def _switch(self) -> float:
+        for pid in self.node.processes(b"kafka-natmap.pyz\0switch-now"):
+            _kill(pid)
+        return time.monotonic()
+
+    def _restart(self) -> float:
+        return self.node.restart()
+
+
+def _kill_all(pid: int) -> None:
+    """A process and all that it has started, at once (SIGKILL)."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents.setdefault(int(entry.read_text().rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
+        except OSError:
+            continue
+    due = [pid]
+    for one in due:
+        due += parents.get(one, [])
+    for one in due:
+        _kill(one)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
