@@ -90,15 +90,18 @@ def node_bundle(
     groups: list[str],
     texts: Mapping[str, str],
     units: Mapping[str, str],
+    drift: str = "repair",
 ) -> dict[str, Any]:
     """What is carried over to one node: its digest, and all of it as JSON."""
+    if drift not in ("repair", "report"):
+        raise AnsibleFilterError(f"switch_drift is {drift!r}. Mend: set it to repair or report.")
     natmap, node = _read(nat_map), _node(answer, name, groups)
     planned = planner.plan_node(natmap, node)
     routes = "".join(f"{r.address} dev {r.device}{f' via {r.via}' if r.via else ''}\n" for r in planned.routes)
     printed = {key: str(text) for key, text in {**texts, "routes": routes}.items() if text}
     named = {bundle.unit_name(natmap.owner, kind): str(text) for kind, text in units.items() if text}
     python = str(answer["interpreter"])
-    made = bundle.make_bundle(natmap, planned, node, printed, named, python)
+    made = bundle.make_bundle(natmap, planned, node, printed, named, python, drift)
     return {"digest": made["digest"], "text": json.dumps(made)}
 
 

@@ -32,9 +32,18 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def make_bundle(
-    natmap: NatMap, plan: Plan, node: NodeFacts, texts: Mapping[str, str], units: Mapping[str, str], python: str
+    natmap: NatMap,
+    plan: Plan,
+    node: NodeFacts,
+    texts: Mapping[str, str],
+    units: Mapping[str, str],
+    python: str,
+    drift: str = "repair",
 ) -> dict[str, Any]:
-    """The one thing that is carried over to a node. ``texts`` and ``units`` are what the templates printed."""
+    """The one thing that is carried over to a node. ``texts`` and ``units`` are what the templates printed.
+
+    ``drift`` is what the watch on the node does about a foreign change: repair or report.
+    """
     content = {"owner": plan.owner, "texts": dict(texts), "units": dict(units)}
     digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return {
@@ -53,11 +62,12 @@ def make_bundle(
         "names": _names(plan, python),
         "probe": list(probe_requests(natmap, node)) if node.is_node else [],
         "remove": plan.empty,
+        "drift": drift,
     }
 
 
 def unit_name(owner: str, kind: str) -> str:
-    """A systemd unit of this owner: ``main`` puts the plan back at boot, ``nginx`` runs the listeners."""
+    """A systemd unit of this owner: ``main`` puts it back at boot, ``nginx`` listens, ``watch`` keeps it."""
     return f"kafka-natmap-{owner}.service" if kind == "main" else f"kafka-natmap-{kind}-{owner}.service"
 
 
@@ -69,7 +79,7 @@ def removal(owner: str) -> dict[str, Any]:
         "notrack_table": f"kafka_notrack_{ident}",
         "ipt_chain": chain_name(owner),
     }
-    units = {unit_name(owner, kind): "" for kind in ("main", "nginx")}
+    units = {unit_name(owner, kind): "" for kind in ("main", "nginx", "watch")}
     return {"owner": owner, "digest": None, "texts": {}, "units": units, "pairs": [], "names": names, "remove": True}
 
 

@@ -22,6 +22,7 @@ from kafka_natmap_system import (
     LIB,
     LIBEXEC,
     PROGRAM,
+    RUN,
     UNITS,
     Refusal,
     audit,
@@ -245,9 +246,14 @@ class Switch:
             else:
                 unlink(self.path("previous.json"))
             write_text(self.path("generation.json"), json.dumps(generation), 0o600)
+            for unit in sorted(set((self.old or {}).get("units", {})) - set(self.bundle["units"])):
+                remove_unit(unit)
             self._disarm()
             # Active, the unit takes part in restarts of nftables.service; it waits for our lock, so we do not wait for it.
             run(["systemctl", "start", "--no-block", "kafka-natmap-%s.service" % self.owner])
+            watch = "kafka-natmap-watch-%s.service" % self.owner
+            if watch in self.bundle["units"]:
+                run(["systemctl", "restart", "--no-block", watch])
 
     def _disarm(self):
         unlink(self.path("pending.json"))
@@ -301,6 +307,7 @@ class Switch:
         self._disarm()
         shutil.rmtree(os.path.join(ETC, self.owner), ignore_errors=True)
         shutil.rmtree(self.home, ignore_errors=True)
+        unlink(os.path.join(RUN, "watch-%s.json" % self.owner))
         with contextlib.suppress(OSError):
             os.rmdir(ETC)
         if not owners():
