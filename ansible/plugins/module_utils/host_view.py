@@ -60,7 +60,7 @@ class HostView:
             return cls(host, REFUSED, tuple(map(Refusal.read, problems)), inspected=inspected)
         made = facts.get("switch_bundle") or {}
         bundle = json.loads(made["text"]) if "text" in made else dict(made)
-        if "switch_preview" not in facts:
+        if facts.get("switch_preview", {"skipped": True}).get("skipped"):
             return cls(host, PLANNED, (), bundle, {}, inspected)
         preview, failure = _answer(facts["switch_preview"])
         if preview is None:
