@@ -29,15 +29,25 @@ lab-down: ## Take the lab down and leave nothing of it
 lab-status: ## List the lab's hosts and ask its parts
 	@$(LAB) status $(ARGS)
 
-.PHONY: apply plan verify remove
+.PHONY: apply plan verify remove status
 apply: ready ## Put the NAT map on every node
 	@ansible-playbook apply $(ARGS)
 
 plan verify remove: ready
 	@ansible-playbook kafka.natmap.$@ $(ARGS)
-plan: ## Show what every node would hold, and why
+plan: ## Write the change plan of the fleet, as a page and as JSON; what is signed
 verify: ## Talk to every broker of the map from every node, as the job's user
 remove: ## Take everything off the nodes again
+
+FORMAT ?= text
+status: ready ## Show what every node holds, and what is not as it should be; FORMAT=json|prometheus gives that alone
+ifeq ($(FORMAT),text)
+	@ansible-playbook kafka.natmap.status $(ARGS)
+else
+	@rm -f records/status.json records/status.prom
+	@ansible-playbook kafka.natmap.status -e format=$(FORMAT) $(ARGS) >&2; code=$$?; \
+	    cat records/status.$(if $(filter json,$(FORMAT)),json,prom); exit $$code
+endif
 
 APP ?= relay
 .PHONY: deploy-spark-job demo
