@@ -23,9 +23,9 @@ import sys
 from kafka_natmap_inspect import inspect
 from kafka_natmap_proof import brief, prove
 from kafka_natmap_protocol import preview, switch
+from kafka_natmap_recovery import boot, recover, undo, what_is_left
 from kafka_natmap_status import status
-from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
-from kafka_natmap_system import LIB, PROGRAM, Refusal, audit, locked, read_json, read_text, run, unlink, write_text
+from kafka_natmap_system import LIB, PROGRAM, Refusal, locked, read_json, read_text, run, unlink, write_text
 
 VERBS = (
     "inspect",
@@ -107,6 +107,7 @@ def in_a_unit(request):
     stage = os.path.dirname(os.path.abspath(sys.argv[0]))
     asked, answer = os.path.join(stage, "request.json"), os.path.join(stage, "answer.json")
     write_text(asked, request, 0o600)
+    unlink(answer)
     command = [sys.executable, "-I", os.path.abspath(sys.argv[0]), "switch-now", asked, answer]
     if os.path.isdir("/run/systemd/system") and os.geteuid() == 0:
         unit = "kafka-natmap-switch-%d" % os.getpid()
@@ -114,13 +115,7 @@ def in_a_unit(request):
         after = "ExecStopPost=-%s -I %s recover %s" % (sys.executable, PROGRAM, json.loads(request)["bundle"]["owner"])
         command = ["systemd-run", "--quiet", "--collect", "--wait", "--unit", unit, "--property", after] + command
     code, _, err = run(command, timeout=900)
-    result = read_json(answer)
-    if result is None:
-        raise Refusal(
-            "the switch gave no answer: %s" % (err.strip() or "exit code %d" % code),
-            "journalctl -t systemd -u 'kafka-natmap*'",
-        )
-    return result
+    return read_json(answer) or what_is_left(json.loads(request), err.strip() or "exit code %d" % code)
 
 
 def switch_now(asked, answer):
@@ -148,54 +143,6 @@ def verify(request):
         "drift": held["drift"],
         "proof": brief(prove(request["probe"], "advertised", os.path.dirname(sys.argv[0]))),
     }
-
-
-def boot(owner):
-    """Put the confirmed plan back; an unconfirmed switch that a restart cut short is undone first."""
-    with locked("boot of " + owner):
-        pending = read_json(os.path.join(LIB, owner, "pending.json"))
-        if pending:
-            Switch(pending["bundle"]).undo()
-            audit({"owner": owner, "result": "undone at boot", "digest": pending["bundle"]["digest"]})
-        generation = lift_if_tracked(read_json(os.path.join(LIB, owner, "generation.json")))
-        if generation:
-            this = Switch(generation)
-            kept = {name: text for name, text in generation["texts"].items() if name != "nginx"}
-            this.layers = [pair for pair in this.layers if pair[0] != "nginx"]
-            this.put(kept, generation["texts"], generation["snapshots"], generation["state"])
-
-
-def recover(owner):
-    """What the switch's own unit calls when it has ended: go back, if it died before it confirmed."""
-    pending = read_json(os.path.join(LIB, owner, "pending.json"))
-    if pending and pending.get("unit") == own_unit():
-        _go_back(owner, "undone, the switch died")
-
-
-def undo(owner):
-    """What the timer calls: end a switch that was not confirmed in its window, and go back."""
-    pending = read_json(os.path.join(LIB, owner, "pending.json"))
-    if pending is None:
-        return
-    unit = pending.get("unit")
-    if unit:
-        run(["systemctl", "kill", "--kill-who=main", "--signal=KILL", unit])
-    _go_back(owner, "undone by the timer")
-
-
-def _go_back(owner, result):
-    with locked("undo of " + owner):
-        pending = read_json(os.path.join(LIB, owner, "pending.json"))
-        if pending is None:
-            return
-        clean = Switch(pending["bundle"]).undo()
-        audit(
-            {
-                "owner": owner,
-                "result": result if clean else "undo differs",
-                "digest": pending["bundle"]["digest"],
-            }
-        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The protocol of a switch: prepare, arm, load, probe, and confirm or undo; or the removal of all of it; or the way back."""
 
 from kafka_natmap_proof import brief, failures, prove
+from kafka_natmap_recovery import end_half_done
 from kafka_natmap_switch import Switch
 from kafka_natmap_system import Refusal, audit, digest_of_texts, read_json
 from kafka_natmap_tracking import tracking
@@ -10,7 +11,8 @@ def switch(request, stage):
     """The whole protocol. Returns the result that Ansible and the audit record show."""
     this = Switch(request["bundle"], stage)
     if not request.get("check"):
-        this = finish_half_done(this)
+        end_half_done(this.owner, "before the next one")
+        this = Switch(this.bundle, stage)
     if request["bundle"].get("back"):
         this = _previous(this, request)
         if this is None:
@@ -94,22 +96,6 @@ def _remove(this, request):
     this.remove()
     audit({"owner": this.owner, "who": request.get("who"), "result": "removed"})
     return dict(result, state="removed")
-
-
-def finish_half_done(this):
-    """A switch that died before it confirmed is undone before the next one begins."""
-    pending = read_json(this.path("pending.json"))
-    if not pending:
-        return this
-    clean = Switch(pending["bundle"]).undo()
-    audit(
-        {
-            "owner": this.owner,
-            "result": "undone, half done" if clean else "undo differs",
-            "digest": pending["bundle"]["digest"],
-        }
-    )
-    return Switch(this.bundle, this.stage)
 
 
 def diff_of(changes):

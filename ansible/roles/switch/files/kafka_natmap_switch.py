@@ -167,6 +167,7 @@ class Switch:
             self._install()
             pending = {"old": self.old, "bundle": plain(self.bundle), "since": now(), "unit": own_unit()}
             write_text(self.path("pending.json"), json.dumps(pending), 0o600)
+            self._put_units(self.bundle["units"])
             if window:
                 self._start_timer(window)
 
@@ -179,7 +180,6 @@ class Switch:
                     shutil.copyfile(staged, os.path.join(LIBEXEC, "." + name))
                     os.chmod(os.path.join(LIBEXEC, "." + name), 0o755)
                     os.rename(os.path.join(LIBEXEC, "." + name), os.path.join(LIBEXEC, name))
-        self._put_units(self.bundle["units"])
 
     def _put_units(self, units):
         for unit, text in units.items():
@@ -237,23 +237,26 @@ class Switch:
             generation["snapshots"] = {
                 name: layer.snapshot() for name, layer in self.layers if self.bundle["texts"].get(name)
             }
-            write_text(
-                os.path.join(ETC, self.owner, "plan.json"),
-                json.dumps(generation["plan"], indent=1, sort_keys=True) + "\n",
-            )
-            if self.old:
-                write_text(self.path("previous.json"), json.dumps(self.old), 0o600)
-            else:
-                unlink(self.path("previous.json"))
+            # The point of no return: whoever finds this one beside pending.json ends the confirmation.
             write_text(self.path("generation.json"), json.dumps(generation), 0o600)
-            for unit in sorted(set((self.old or {}).get("units", {})) - set(self.bundle["units"])):
-                remove_unit(unit)
-            self._disarm()
-            # Active, the unit takes part in restarts of nftables.service; it waits for our lock, so we do not wait for it.
-            run(["systemctl", "start", "--no-block", "kafka-natmap-%s.service" % self.owner])
-            watch = "kafka-natmap-watch-%s.service" % self.owner
-            if watch in self.bundle["units"]:
-                run(["systemctl", "restart", "--no-block", watch])
+            self.conclude(generation, self.old)
+
+    def conclude(self, generation, before):
+        """What follows a generation that is written; doing it again changes nothing."""
+        plan = json.dumps(generation["plan"], indent=1, sort_keys=True) + "\n"
+        write_text(os.path.join(ETC, self.owner, "plan.json"), plan)
+        if before:
+            write_text(self.path("previous.json"), json.dumps(before), 0o600)
+        else:
+            unlink(self.path("previous.json"))
+        for unit in sorted(set((before or {}).get("units", {})) - set(generation["units"])):
+            remove_unit(unit)
+        self._disarm()
+        # Active, the unit takes part in restarts of nftables.service; it waits for our lock, so we do not wait for it.
+        run(["systemctl", "start", "--no-block", "kafka-natmap-%s.service" % self.owner])
+        watch = "kafka-natmap-watch-%s.service" % self.owner
+        if watch in generation["units"]:
+            run(["systemctl", "restart", "--no-block", watch])
 
     def _disarm(self):
         unlink(self.path("pending.json"))

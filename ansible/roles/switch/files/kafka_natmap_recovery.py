@@ -1,0 +1,84 @@
+"""What follows a switch that did not end: at boot, after a kill -9, when its window is over, before the next one.
+
+The one point of no return is the generation: before it is written the node goes back, from then on the rest is completed.
+"""
+
+import os
+import shutil
+
+from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
+from kafka_natmap_system import LIB, LIBEXEC, audit, locked, owners, read_json, run
+
+
+def pending_of(owner):
+    """The switch of an owner that has not ended, or None."""
+    return read_json(os.path.join(LIB, owner, "pending.json"))
+
+
+def end_half_done(owner, why):
+    """Complete or undo a switch that did not end; under the lock.
+
+    :param why: for the record
+    """
+    pending = pending_of(owner)
+    if not pending:
+        return
+    this = Switch(pending["bundle"])
+    record = {"owner": owner, "digest": pending["bundle"]["digest"]}
+    if this.old and this.old != pending["old"]:
+        this.conclude(this.old, pending["old"])
+        audit(dict(record, result="confirmed, %s" % why))
+        return
+    clean = this.undo()
+    audit(dict(record, result="undone, %s" % why if clean else "undo differs"))
+
+
+def boot(owner):
+    """Put the confirmed plan back; a switch that a restart cut short is ended first."""
+    with locked("boot of " + owner):
+        end_half_done(owner, "at boot")
+        generation = lift_if_tracked(read_json(os.path.join(LIB, owner, "generation.json")))
+        if generation:
+            this = Switch(generation)
+            kept = {name: text for name, text in generation["texts"].items() if name != "nginx"}
+            this.layers = [pair for pair in this.layers if pair[0] != "nginx"]
+            this.put(kept, generation["texts"], generation["snapshots"], generation["state"])
+
+
+def recover(owner):
+    """What the switch's own unit calls when it has ended, however it did."""
+    pending = pending_of(owner)
+    if pending and pending.get("unit") == own_unit():
+        with locked("undo of " + owner):
+            end_half_done(owner, "the switch died")
+    elif not owners():
+        shutil.rmtree(LIBEXEC, ignore_errors=True)
+
+
+def undo(owner):
+    """What the timer calls: end a switch that was not confirmed in its window."""
+    pending = pending_of(owner)
+    if pending is None:
+        return
+    if pending.get("unit"):
+        run(["systemctl", "kill", "--signal=KILL", pending["unit"]])
+    with locked("undo of " + owner):
+        end_half_done(owner, "the window was over")
+
+
+def what_is_left(request, how):
+    """The answer for a switch that died without one: what the node holds, now that its unit has ended.
+
+    :param how: how its process ended
+    """
+    bundle = request["bundle"]
+    held = read_json(os.path.join(LIB, bundle["owner"], "generation.json"))
+    answer = {"changed": False, "digest": bundle["digest"], "steps": [], "diff": [], "proof": None}
+    failed = "the switch was ended from outside (%s)" % how
+    if pending_of(bundle["owner"]):
+        return dict(answer, state="unknown", failed=[failed + ", and its undo has not ended"], clean=False)
+    if held and bundle["digest"] and held["digest"] == bundle["digest"]:
+        return dict(answer, state="confirmed", changed=True)
+    if bundle.get("remove") or bundle.get("back"):
+        return dict(answer, state="unknown", failed=[failed])
+    return dict(answer, state="undone", clean=True, failed=[failed])
