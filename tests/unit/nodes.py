@@ -55,6 +55,11 @@ def answer(**changed: Any) -> dict[str, Any]:
     return said
 
 
+def held(*pairs: list[Any], **more: Any) -> dict[str, Any]:
+    """What ``inspect`` says that another owner holds: pairs of address, port and their target."""
+    return {"pairs": list(pairs), "prefixes": [], "names": {}, "backends": ["nftables"], "take_over": []} | more
+
+
 def node(name: str = "nm1", is_node: bool = True, is_gateway: bool = False, **changed: Any) -> NodeFacts:
     """One node, ordinary but for what is named."""
     return NodeFacts.read(answer(**changed), name, is_node, is_gateway)

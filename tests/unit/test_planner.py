@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.kafka.natmap.plugins.module_utils.map_parser import parse
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import HostRoute, Pair, Selector, chain_name
 from unit.maps import ADVERTISED, REACHABLE, broker, cluster_map, network, parsed
-from unit.nodes import OLD_NGINX, no, node, planned, refusals
+from unit.nodes import OLD_NGINX, held, no, node, planned, refusals
 
 NFT_ONLY: dict[str, Any] = {"iptables": no("iptables-restore is not installed")}
 IPT_ONLY: dict[str, Any] = {"nftables": no("nft is not installed")}
@@ -166,7 +166,7 @@ REFUSED: list[tuple[str, Any, Any, str, str, str]] = [
     (
         "another owner's pair",
         parsed(broker()),
-        {"others": {"lab": [["192.0.2.21", 9092, "1.1.1.1", 1]]}},
+        {"others": {"lab": held(["192.0.2.21", 9092, "1.1.1.1", 1])}},
         HQ,
         "is rewritten here by owner lab",
         "let one of the two own it",
@@ -174,7 +174,7 @@ REFUSED: list[tuple[str, Any, Any, str, str, str]] = [
     (
         "another owner's pair within a prefix",
         parsed(networks=[network()]),
-        {"others": {"lab": [["192.0.2.21", 9092, "1.1.1.1", 1]]}},
+        {"others": {"lab": held(["192.0.2.21", 9092, "1.1.1.1", 1])}},
         HQ,
         "is rewritten here by owner lab",
         "let one of the two own it",

@@ -7,11 +7,12 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from ipaddress import IPv4Address
 from typing import Any
 
-from ansible_collections.kafka.natmap.plugins.module_utils import scoping
-from ansible_collections.kafka.natmap.plugins.module_utils.facts import Account, NodeFacts, gateway_of
-from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
+from ansible_collections.kafka.natmap.plugins.module_utils import conflicts, scoping
+from ansible_collections.kafka.natmap.plugins.module_utils.facts import Account, NodeFacts, gateway_of, stand_ins
+from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Broker, Cluster, Endpoint, NatMap, Scope
 from ansible_collections.kafka.natmap.plugins.module_utils.plan import Plan, chain_name, identifier
 
 _NOBODY = range(65534, 60000, -1)
@@ -59,6 +60,8 @@ def make_bundle(
         "who": sorted({(s.kind, s.low, s.high) for rules in plan.rules for s in rules.selectors}),
         "exempt": plan.exempt,
         "prefixes": [[p.network, list(p.ports), p.to_network] for rules in plan.rules for p in rules.prefixes],
+        "hosts": [[line.name, line.address] for line in plan.hosts],
+        "take_over": list(plan.take_over),
         "names": _names(plan, python),
         "probe": list(probe_requests(natmap, node)) if node.is_node else [],
         "remove": plan.empty,
@@ -92,7 +95,7 @@ def _names(plan: Plan, python: str) -> dict[str, Any]:
     nft = [rules for rules in plan.rules if rules.backend == "nftables"]
     ipt = [rules for rules in plan.rules if rules.backend == "iptables"]
     kinds = (("map", "pairs_"), ("set", "carried_"), ("set", "masqueraded_"), ("chain", "rewrite_"))
-    objects = [["chain", "output"], ["chain", "postrouting"]]
+    objects = [["chain", "taking" if plan.take_over else "output"], ["chain", "postrouting"]]
     objects += [[kind, prefix + rules.ident] for rules in nft for kind, prefix in kinds]
     return {
         "nft_table": f"kafka_natmap_{plan.ident}",
@@ -105,6 +108,7 @@ def _names(plan: Plan, python: str) -> dict[str, Any]:
             *(r.chain for r in ipt),
             *(f"{r.chain}-P" for r in ipt if r.prefixes),
         ],
+        "take_over": list(plan.take_over),
         "listeners": [[listener.address, listener.port] for listener in plan.listeners],
         "nginx_path": plan.nginx.path if plan.nginx else None,
         "python": python,
@@ -116,7 +120,8 @@ def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
     outsider = _outsider(natmap, node)
     by_identity: dict[tuple[int, int], dict[str, Any]] = {}
     for cluster in natmap.clusters:
-        if not cluster.brokers and not cluster.bootstrap:
+        asked = [way for way in _ways(cluster, node) if not _left(natmap, node, *way)]
+        if not asked and not cluster.bootstrap:
             continue
         for label, account in _identities(cluster.scope, node):
             request = by_identity.setdefault(
@@ -136,14 +141,27 @@ def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
                     "concurrency": 8,
                 },
             )
-            request["clusters"].append(_probe_cluster(cluster, node))
+            request["clusters"].append(_probe_cluster(cluster, asked))
             if cluster.mechanism != "hosts":
                 request["outsider"] = outsider
     yield from by_identity.values()
 
 
-def _probe_cluster(cluster: Cluster, node: NodeFacts) -> dict[str, Any]:
-    ways = [(broker, gateway_of(cluster, broker, node.name) or broker.reachable) for broker in cluster.brokers]
+def _ways(cluster: Cluster, node: NodeFacts) -> list[tuple[Broker, Endpoint]]:
+    """Each broker with the endpoint that this node dials for it."""
+    return [(broker, gateway_of(cluster, broker, node.name) or broker.reachable) for broker in cluster.brokers]
+
+
+def _left(natmap: NatMap, node: NodeFacts, broker: Broker, way: Endpoint) -> bool:
+    """Whether another owner has taken this broker over and leads it elsewhere: not ours to prove."""
+    host = broker.advertised.host
+    known = [broker.advertised.address] if broker.advertised.address else map(IPv4Address, node.resolves.get(host, ()))
+    addresses = list(known) or [stand_ins(natmap)[host]]
+    target = (str(way.address), way.port)
+    return any(conflicts.led_elsewhere(natmap, node, one, broker.advertised.port, target) for one in addresses)
+
+
+def _probe_cluster(cluster: Cluster, ways: list[tuple[Broker, Endpoint]]) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "cluster_id": cluster.cluster_id,

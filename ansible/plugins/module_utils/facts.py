@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
@@ -51,6 +51,35 @@ class Nginx(Backend):
 
 
 @dataclass(frozen=True)
+class Held:
+    """What another owner holds on a node: each pair with its target, prefixes, names of /etc/hosts, whom it takes from."""
+
+    pairs: Mapping[tuple[IPv4Address, int], tuple[str, int]]
+    prefixes: tuple[tuple[IPv4Network, tuple[int, ...], str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    backends: tuple[str, ...] = ()
+    take_over: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Held:
+        """From what ``inspect`` answers of one owner."""
+        return cls(
+            pairs={(IPv4Address(one[0]), one[1]): (one[2], one[3]) for one in answer["pairs"]},
+            prefixes=tuple((IPv4Network(net), tuple(ports), to) for net, ports, to in answer["prefixes"]),
+            names=answer["names"],
+            backends=tuple(answer["backends"]),
+            take_over=tuple(answer["take_over"]),
+        )
+
+    def target(self, address: IPv4Address, port: int) -> tuple[str, int] | None:
+        """Where a destination is led, or None where it is left alone; a prefix stands for its whole other side."""
+        exact = self.pairs.get((address, port))
+        if exact:
+            return exact
+        return next(((to, port) for network, ports, to in self.prefixes if port in ports and address in network), None)
+
+
+@dataclass(frozen=True)
 class Discovered:
     """Whose processes the containers of the node's own YARN are; ``found`` says why, ``refusal`` why it is not known."""
 
@@ -88,7 +117,7 @@ class NodeFacts:
     routes: Mapping[str, Route]
     resolves: Mapping[str, list[str]]
     addresses: frozenset[str]
-    others: Mapping[str, list[list[Any]]]
+    others: Mapping[str, Held]
     tracked_by: tuple[str, ...] = ()
     notrack: Backend = Backend(False, "not asked")
     discovered: Discovered = Discovered()
@@ -109,7 +138,7 @@ class NodeFacts:
             routes={address: Route(**way["route"]) for way in answer["routes"] for address in way["addresses"].split()},
             resolves=answer["resolves"],
             addresses=frozenset(answer["addresses"]),
-            others=answer["others"],
+            others={owner: Held.read(held) for owner, held in answer["others"].items()},
             tracked_by=tuple(answer["conntrack"]["in_use"]),
             notrack=Backend(**answer["conntrack"]["exempt"]),
             discovered=Discovered.read(answer["discovered"]) if answer.get("discovered") else Discovered(),

@@ -114,6 +114,7 @@ class Plan:
     notices: tuple[str, ...]
     exempt: bool = False
     conntrack: str = ""
+    take_over: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:

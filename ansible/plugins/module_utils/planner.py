@@ -57,7 +57,8 @@ def plan_node(natmap: NatMap, node: NodeFacts) -> Plan:
             planner.rewrite(cluster)
         if node.is_gateway and cluster.gateway is not None:
             planner.serve(cluster)
-    planner.problems.update(dict.fromkeys(conflicts.problems(planner.rules, node.others)))
+    planner.problems.update(dict.fromkeys(conflicts.problems(natmap, node, planner.rules, planner.hosts.values())))
+    planner.notices.update(conflicts.notices(natmap, node, planner.rules))
     if planner.problems:
         raise PlanError(node.name, list(planner.problems))
     return planner.plan()
@@ -113,6 +114,7 @@ class _Planner:
             notices=tuple(sorted(self.notices)),
             exempt=exempt,
             conntrack=effect,
+            take_over=self.natmap.take_over,
         )
 
     def rewrite(self, cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 
+from kafka_natmap_owners import jump_order
 from kafka_natmap_system import must, read_text, run
 
 
@@ -91,6 +92,8 @@ class Iptables:
     def __init__(self, names):
         self.chain = names["ipt_chain"]
         self.source_chain = self.chain + "-SRC"
+        self.owner = names.get("owner")
+        self.take_over = names.get("take_over", ())
         self.chains = set(names.get("ipt_chains", ()))
 
     def _saved(self):
@@ -111,16 +114,25 @@ class Iptables:
         text = self.listing()
         return None if text is None else re.sub(r" \[\d+:\d+\]", "", text)
 
-    def _jumps(self, verb):
-        place = " 1" if verb == "-I" else ""
-        return [
-            "%s OUTPUT%s -p tcp -j %s" % (verb, place, self.chain),
-            "%s POSTROUTING%s -p tcp -j %s" % (verb, place, self.source_chain),
-        ]
+    def _jumps(self, whole):
+        """What brings our jumps to their places: after those of owners that take over from us, before all others."""
+        jump, source = "OUTPUT -p tcp -j " + self.chain, "POSTROUTING -p tcp -j " + self.source_chain
+        before, after = jump_order(self.owner, self.take_over) if self.owner else ((), ())
+        targets = [line.rpartition(" -j ")[2] for line in whole if line.startswith("-A OUTPUT ")]
+        others = [target for target in targets if target != self.chain]
+        place = max([others.index(target) + 1 for target in before if target in others] or [0])
+        found = [] if "-A " + source in whole else ["-I " + source.replace(" ", " 1 ", 1)]
+        if self.chain in targets:
+            mine = targets.index(self.chain)
+            if mine >= place and not any(target in targets[:mine] for target in after):
+                return found
+            found.append("-D " + jump)
+        return found + ["-I " + jump.replace(" ", " %d " % (place + 1), 1)]
 
     def _transaction(self, text):
-        saved = [line for line in self._saved() if self._is_ours(line)]
-        jumps = [jump for jump in self._jumps("-I") if jump.replace("-I", "-A").replace(" 1 ", " ") not in saved]
+        whole = self._saved()
+        saved = [line for line in whole if self._is_ours(line)]
+        jumps = self._jumps(whole)
         old = {line[1:].split()[0] for line in saved if line.startswith(":")}
         stale = sorted(old - self.chains)
         head, commit, _ = text.rpartition("COMMIT")

@@ -9,17 +9,15 @@ import sys
 import threading
 import time
 
+from kafka_natmap_owners import held
 from kafka_natmap_ruleset import foreign_tables
 from kafka_natmap_surroundings import surroundings
 from kafka_natmap_system import (
     HOSTS,
-    LIB,
     LIBEXEC,
     PROGRAM,
     digest_of,
     first_lines,
-    owners,
-    read_json,
     read_text,
     run,
     which,
@@ -62,7 +60,7 @@ def inspect(request):
             "program": digest_of(PROGRAM),
             "kafka_python": digest_of(os.path.join(LIBEXEC, "kafka-python.zip")),
         },
-        "others": other_owners(request["owner"]),
+        "others": held(request["owner"]),
         "conntrack": dict(tracking(tables), exempt=nft_backend(samples.get("notrack"))),
         "discovered": found,
         "surroundings": surroundings(dict(request, uid_ranges=_uid_ranges(request, found)), users, groups, tables),
@@ -232,13 +230,3 @@ def hosts_lines(text):
             if re.match(r"[\d.]+$", words[0]):
                 found.setdefault(name.lower(), []).append(words[0])
     return found
-
-
-def other_owners(owner):
-    """What other owners hold on this node: owner to the pairs that they rewrite."""
-    held = {}
-    for name in owners():
-        generation = read_json(os.path.join(LIB, name, "generation.json"))
-        if generation and name != owner:
-            held[name] = generation.get("pairs", [])
-    return held
