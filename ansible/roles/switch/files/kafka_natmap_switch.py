@@ -15,6 +15,7 @@ from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
 from kafka_natmap_foreign import takers
 from kafka_natmap_inspect import own_addresses
 from kafka_natmap_layers import FILES, layers_of
+from kafka_natmap_owners import refuse_held
 from kafka_natmap_proof import prove, refuse_if_hopeless
 from kafka_natmap_ruleset import foreign_tables
 from kafka_natmap_system import (
@@ -130,6 +131,7 @@ class Switch:
         """Refuse where somebody else takes a mapped pair, or where conntrack has no room."""
         if not self.bundle["pairs"] and not self.bundle.get("prefixes"):
             return
+        refuse_held(self.bundle)
         tables = foreign_tables()
         self.foreign = takers(tables, self.bundle, own_addresses())
         if self.foreign:
