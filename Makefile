@@ -49,6 +49,18 @@ else
 	    cat records/status.$(if $(filter json,$(FORMAT)),json,prom); exit $$code
 endif
 
+# The doctor of one machine, without inventory or map: BOOTSTRAP=host:port [AS=user], more by ARGS="--json --topic T".
+BOOTSTRAP ?=
+AS ?=
+DOCTOR := PYTHONPATH=ansible/roles/switch/files:ansible/roles/doctor/files python ansible/roles/doctor/files/kafka_doctor.py
+.PHONY: doctor
+doctor: tools ## Name what is wrong between the nodes and Kafka; with BOOTSTRAP=host:port [AS=user] from this machine
+ifeq ($(BOOTSTRAP),)
+	@ansible-playbook kafka.natmap.doctor $(ARGS)
+else
+	@$(DOCTOR) --bootstrap $(BOOTSTRAP) $(if $(AS),--as $(AS)) $(ARGS)
+endif
+
 APP ?= relay
 .PHONY: deploy-spark-job demo
 deploy-spark-job: ready ## Submit the Spark job to YARN and follow it; APP=relay

@@ -16,7 +16,7 @@ check() {
 }
 
 mapfile -t scripts < <(git grep -lE '^#!.*\b(ba|da)?sh$' && git ls-files '*.sh' ':!*/profile.d/*')
-mapfile -t program < <(git ls-files 'ansible/roles/switch/files/*.py')
+mapfile -t program < <(git ls-files 'ansible/roles/*/files/*.py')
 
 check ruff ruff check --no-cache .
 check "ruff format" ruff format --no-cache --check .

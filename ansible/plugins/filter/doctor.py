@@ -1,0 +1,134 @@
+"""The controller's face of the doctor: its program, its questions, and its answers as lines."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor, map_parser
+
+ROLES = Path(__file__).parents[2] / "roles"
+_KAFKA = ("protocol", "sasl", "vendor")
+_KAFKA_FILES = ("errors.py", "util.py", "version.py", "future.py")
+_MAIN = b"import sys\nfrom kafka_doctor import main\nsys.exit(main(sys.argv))\n"
+
+
+@lru_cache(maxsize=1)
+def doctor_program(roles: str = str(ROLES)) -> str:
+    """The doctor as a zipapp in Base64: the node program's modules, its own, and what it needs of kafka-python."""
+    folders = [
+        (Path(roles) / "switch" / "files", "kafka_natmap_*.py"),
+        (Path(roles) / "doctor" / "files", "kafka_doctor*.py"),
+    ]
+    sources = {path.name: path.read_bytes() for folder, names in folders for path in folder.glob(names)}
+    return base64.b64encode(bundle.pack({**_kafka_python(), **sources, "__main__.py": _MAIN})).decode()
+
+
+def _kafka_python() -> dict[str, bytes]:
+    try:
+        import kafka
+    except ImportError:
+        raise AnsibleFilterError(
+            "kafka-python is not installed beside Ansible. Mend: make setup, or pip install kafka-python==2.3.*"
+        ) from None
+    root = Path(kafka.__file__).parent
+    paths = [path for name in _KAFKA for path in (root / name).rglob("*.py")]
+    paths += [root / name for name in _KAFKA_FILES if (root / name).exists()]
+    # The package's own __init__ imports every client, none of which is carried over.
+    return {"kafka/__init__.py": b"", **{str(path.relative_to(root.parent)): path.read_bytes() for path in paths}}
+
+
+def doctor_request(
+    text: str | None,
+    host: str,
+    groups: list[str],
+    options: Mapping[str, Any],
+    bootstrap: str = "",
+    security: Mapping[str, Any] | None = None,
+    user: str = "",
+) -> str:
+    """What the doctor of one host is asked, as JSON.
+
+    :param text: the map as ``read_map`` gives it, or empty where ``bootstrap`` stands alone
+    :param options: groups, topics, deadline, connect_timeout, request_timeout in seconds, most_idle_ms, nginx
+    """
+    if bootstrap:
+        asked = doctor.request_without_map(bootstrap, security, user or None)
+    elif text:
+        asked = doctor.request_for(map_parser.parse(json.loads(text)), host, "yarn_nodes" in groups, user or None)
+    else:
+        raise AnsibleFilterError(
+            "There is no map and no bootstrap address. Mend: -e bootstrap=HOST:PORT, or define nat_map."
+        )
+    return json.dumps({**asked, "node": host, **options})
+
+
+def doctor_reports(hosts: list[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every host's report; a host that gave none is told as one that could not look."""
+    return [_report(host, hostvars[host].get("doctor_result") or {}) for host in hosts]
+
+
+def _report(host: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    answer = result.get("answer")
+    if answer and "verdict" in answer:
+        return dict(answer)
+    cause = str(result.get("msg") or "it was not asked").strip().rstrip(".")
+    if result.get("unreachable"):
+        cause, mend = "the node cannot be reached: " + cause, f"ansible -m ansible.builtin.ping {host}"
+    else:
+        mend = "see the message"
+    text = f"could not look: {cause}. Mend: {mend}"
+    return {
+        "format": 1, "node": host, "kind": [], "time": "", "seconds": 0.0, "asked_as": [], "clusters": [], "walks": [],
+        "findings": [], "blind": {"cause": cause, "mend": mend}, "verdict": {"state": "blind", "code": None, "text": text},
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _told() -> ModuleType:
+    """The node's own printing, so that both say the same."""
+    spec = importlib.util.spec_from_file_location(
+        "kafka_doctor_told", ROLES / "doctor" / "files" / "kafka_doctor_told.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def doctor_lines(reports: list[dict[str, Any]]) -> list[str]:
+    """First the verdict, then the findings, then the ways."""
+    return list(_told().lines(reports))
+
+
+def doctor_state(reports: list[dict[str, Any]]) -> str:
+    """healthy, findings or blind, over all nodes."""
+    return str(_told().state_of(reports))
+
+
+def doctor_json(reports: list[dict[str, Any]]) -> str:
+    """All reports as one JSON text."""
+    return json.dumps({"format": 1, "state": doctor_state(reports), "reports": reports}, indent=2) + "\n"
+
+
+class FilterModule:
+    """Ansible's way to find them."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The filters by name."""
+        return {
+            "doctor_program": doctor_program,
+            "doctor_request": doctor_request,
+            "doctor_reports": doctor_reports,
+            "doctor_lines": doctor_lines,
+            "doctor_state": doctor_state,
+            "doctor_json": doctor_json,
+        }

@@ -1,0 +1,71 @@
+"""What the doctor of one host is asked: the map's clusters by scope, or a bootstrap address alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.kafka.natmap.plugins.module_utils.bundle import _for_probe
+from ansible_collections.kafka.natmap.plugins.module_utils.facts import gateway_of
+from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
+
+MOST_BOOTSTRAP = 16
+"""Of a map without bootstrap addresses, so many reachable ones are asked as such; every pair is dialled anyway."""
+
+
+def request_for(natmap: NatMap, host: str, is_node: bool, user: str | None = None) -> dict[str, Any]:
+    """The map's clusters for one host. A gateway is asked for the reachable side, as whoever runs there."""
+    probes: dict[Scope, list[dict[str, Any]]] = {}
+    for cluster in natmap.clusters:
+        if cluster.brokers or cluster.bootstrap:
+            probes.setdefault(cluster.scope, []).append(_cluster(cluster, host, is_node))
+    return {
+        "map": True,
+        "owner": natmap.owner,
+        "kind": ["node" if is_node else "gateway"],
+        "path": "advertised" if is_node else "reachable",
+        "probe": [
+            {"clusters": clusters, "scope": _scope(scope) if is_node else None, "user": user}
+            for scope, clusters in probes.items()
+        ],
+    }
+
+
+def request_without_map(bootstrap: str, security: Mapping[str, Any] | None, user: str | None = None) -> dict[str, Any]:
+    """Bootstrap addresses alone, with commas between."""
+    addresses = [part.strip() for part in bootstrap.split(",") if part.strip()]
+    cluster = {"name": "kafka", "bootstrap": addresses, "security": dict(security or {"protocol": "PLAINTEXT"})}
+    return {
+        "map": False,
+        "owner": None,
+        "kind": ["node"],
+        "probe": [{"clusters": [cluster], "scope": None, "user": user}],
+    }
+
+
+def _cluster(cluster: Cluster, host: str, is_node: bool) -> dict[str, Any]:
+    ways = [(b, (gateway_of(cluster, b, host) if is_node else None) or b.reachable) for b in cluster.brokers]
+    return {
+        "name": cluster.name,
+        "cluster_id": cluster.cluster_id,
+        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:MOST_BOOTSTRAP]],
+        "brokers": [{"id": b.id, "advertised": str(b.advertised), "reachable": str(way)} for b, way in ways],
+        "networks": [
+            {"advertised": str(net.advertised), "reachable": str(net.reachable), "ports": list(net.ports)}
+            for net in cluster.networks
+        ],
+        "security": {
+            "protocol": cluster.security.protocol,
+            "mechanism": cluster.security.mechanism,
+            **_for_probe(cluster.security.settings),
+        },
+    }
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    return {
+        "users": list(scope.users),
+        "groups": list(scope.groups),
+        "uid_ranges": [list(bounds) for bounds in scope.uid_ranges],
+        "discover": scope.discover,
+    }

@@ -1,0 +1,301 @@
+"""What is wrong between this node and that Kafka, named in seconds.
+
+    kafka-natmap-doctor.pyz --bootstrap HOST:PORT[,HOST:PORT] [--as USER]     by hand, without a map
+    kafka-natmap-doctor.pyz doctor                                           a request on standard input, JSON out
+
+Nothing is changed. Exit code 0 healthy, 1 findings, 2 could not look. Python 3.6 syntax.
+"""
+
+import importlib
+import json
+import os
+import platform
+import pwd
+import sys
+import time
+from typing import Any, Dict, List
+
+import kafka_doctor_nginx as nginx
+from kafka_doctor_around import Rules, generations, hosts_sources, leftovers, routes
+from kafka_doctor_cli import parse_arguments
+from kafka_doctor_diagnosis import Diagnosis
+from kafka_doctor_exam import Exam
+from kafka_doctor_findings import finding, ordered, verdict
+from kafka_doctor_told import lines
+from kafka_natmap_identity import show
+from kafka_natmap_inspect import account_of, group_of
+from kafka_natmap_probe import load, run_as
+from kafka_natmap_request import LONGEST, Refused, need, parse_cluster
+from kafka_natmap_scope import Tracker, pairs_to_prove, prove_outsider
+from kafka_natmap_session import Limits
+
+FORMAT = 1
+EXIT = {"healthy": 0, "findings": 1, "blind": 2}
+# Seconds that are kept for the node's own view after the last dial.
+AFTER = 0.4
+DEFAULTS = {
+    "map": False,
+    "owner": None,
+    "kind": ["local"],
+    "path": "advertised",
+    "groups": [],
+    "topics": [],
+    "most_idle_ms": 540000,
+    "connect_timeout": 1.5,
+    "request_timeout": 1.5,
+    "deadline": 4.5,
+    "concurrency": 16,
+}
+_OUTSIDERS = range(65533, 60000, -1)
+
+
+def main(argv: List[str]) -> int:
+    """Read what is asked, look, print."""
+    if len(argv) > 1 and argv[1] == "doctor":
+        report = answer(sys.stdin.buffer.read(LONGEST))
+        json.dump(report, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        asked, as_json = parse_arguments(argv[1:], __doc__)
+        report = examine(asked)
+        sys.stdout.write(json.dumps(report, indent=2) if as_json else "\n".join(lines([report])))
+        sys.stdout.write("\n")
+    return EXIT[report["verdict"]["state"]]
+
+
+def answer(data: bytes) -> Dict[str, Any]:
+    """The report to a request in JSON."""
+    try:
+        asked = json.loads(data.decode("utf-8"))
+    except ValueError:
+        return blind({}, "the request is not JSON", "give one JSON object on standard input", time.monotonic())
+    return examine(asked)
+
+
+def examine(asked: Dict[str, Any]) -> Dict[str, Any]:
+    """One node's report. Whatever happens, it is a report."""
+    began = time.monotonic()
+    request: Dict[str, Any] = dict(DEFAULTS, node=platform.node())
+    request.update((key, value) for key, value in asked.items() if value is not None)
+    try:
+        clusters = [
+            parse_cluster(cluster, f"probe[{number}].clusters[{place}]")
+            for number, probe in enumerate(request["probe"])
+            for place, cluster in enumerate(probe["clusters"])
+        ]
+        need(bool(clusters), "probe", "at least one cluster")
+        load_all(request, clusters)
+        return look(request, clusters, began)
+    except Refused as refused:
+        return blind(request, refused.cause, refused.mend, began)
+
+
+def load_all(request: Dict[str, Any], clusters: List[Dict[str, Any]]) -> None:
+    """Everything that must be read while we are root; each probe gets its parsed clusters."""
+    load(request.get("kafka_python"), {"clusters": clusters})
+    for name in ("admin", "find_coordinator"):
+        importlib.import_module("kafka.protocol." + name)
+    parsed = iter(clusters)
+    request["probe"] = [dict(probe, clusters=[next(parsed) for _ in probe["clusters"]]) for probe in request["probe"]]
+
+
+def blind(request: Dict[str, Any], cause: str, mend: str, began: float) -> Dict[str, Any]:
+    """The report of a node that could not look."""
+    return report_of(request, began, [], [], [], [], {"cause": cause, "mend": mend})
+
+
+def report_of(request, began, who, clusters, walks, findings, error=None):  # type: ignore[no-untyped-def]
+    said = verdict(findings, walks)
+    if error:
+        said = {
+            "state": "blind",
+            "code": None,
+            "text": "could not look: {}. Mend: {}".format(error["cause"], error["mend"]),
+        }
+    return {
+        "format": FORMAT,
+        "node": request.get("node", platform.node()),
+        "kind": request.get("kind", []),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": round(time.monotonic() - began, 3),
+        "asked_as": who,
+        "verdict": said,
+        "clusters": clusters,
+        "walks": walks,
+        "findings": findings,
+        "blind": error,
+    }
+
+
+def look(request: Dict[str, Any], clusters: List[Dict[str, Any]], began: float) -> Dict[str, Any]:
+    """Every scope's user dials every cluster; then the node says what it knows of these ways."""
+    until = began + request["deadline"] - AFTER
+    findings: List[Dict[str, Any]] = []
+    identities = [(who, probe) for probe in request["probe"] for who in identities_of(probe, request, findings)]
+    tracker = Tracker(clusters)
+    rules = Rules(generations(request["owner"]))
+    scoped = {who["uid"] for who, _ in identities if who["uid"] is not None}
+    findings += leftover_findings(request, rules, scoped)
+    exams: List[Any] = []
+    try:
+        for number, (who, probe) in enumerate(identities):
+            # What is left of the time is shared among those who have not asked yet.
+            share = time.monotonic() + (until - time.monotonic()) / (len(identities) - number)
+            exams += [(who,) + found for found in dial(request, who, probe["clusters"], share, tracker)]
+        findings += outsider_findings(request, rules, clusters, exams, tracker, until + AFTER)
+    finally:
+        tracker.close()
+    view = {"rules": rules, "hosts": hosts_sources(), "routes": routes(dialled(exams))}
+    walks: List[Dict[str, Any]] = []
+    for who, exam, rewritten in exams:
+        asked = next(c for c in clusters if c["name"] == exam["name"])
+        seen = Diagnosis(exam, asked, request, who, dict(view, rewritten=rewritten))
+        findings += seen.examine()
+        walks += seen.walks
+    findings += nginx_findings(request, walks)
+    scrub(findings + walks, clusters)
+    told = [cluster_told(exam) for _, exam, _ in exams]
+    unique = list({cluster["name"]: cluster for cluster in told}.values())
+    names = sorted({who["label"] for who, _ in identities})
+    if not exams and not findings:
+        raise Refused("nobody of the scope is known on this node", "name a user of this node: -e as=USER")
+    return report_of(request, began, names, unique, walks, ordered(findings))
+
+
+def identities_of(
+    probe: Dict[str, Any], request: Dict[str, Any], findings: List[Dict[str, Any]]
+) -> List[Dict[str, Any]]:
+    """Who dials: the users of the scope, one who has each group, the first of a range; else whoever runs this."""
+    scope = probe.get("scope") or {}
+    found = []
+    for user in [probe["user"]] if probe.get("user") else scope.get("users") or []:
+        account = account_of(user)
+        if account:
+            found.append(dict(account, label=user))
+        elif probe.get("user"):
+            raise Refused(f"there is no user {user} on this node", "name one of `getent passwd`")
+        else:
+            said = f"getent passwd {user}: nothing"
+            findings.append(finding("SCOPE_WRONG", "scope", said, {"node": request["node"], "user": user}, "no_user"))
+    for group in [] if probe.get("user") else scope.get("groups") or []:
+        gid = group_of(group)
+        if gid is not None:
+            found.append({"uid": _OUTSIDERS[0], "gid": gid, "groups": [gid], "label": "group " + group})
+    for low, _ in [] if probe.get("user") else (scope.get("uid_ranges") or [])[:1]:
+        found.append({"uid": low, "gid": _OUTSIDERS[0], "groups": [], "label": "uid {}".format(low)})
+    if probe.get("scope") is None and not probe.get("user"):
+        label = pwd.getpwuid(os.geteuid()).pw_name
+        found.append({"uid": None, "gid": None, "groups": [], "label": label})
+    return found
+
+
+def dial(
+    request: Dict[str, Any], who: Dict[str, Any], clusters: List[Dict[str, Any]], until: float, tracker: Tracker
+) -> List[Any]:
+    """The exams of all clusters as one user: (exam, {flow: what became of it}), looked up while the connections stand."""
+    heard: List[Any] = []
+
+    def work(say: Any) -> None:
+        share = (until - time.monotonic()) / len(clusters)
+        for cluster in clusters:
+            ends = time.monotonic() + share
+            limits = Limits(request["connect_timeout"], request["request_timeout"], ends)
+            exam = Exam(cluster, request, limits)
+            say(exam.run())
+            exam.close()
+
+    def hear(told: Dict[str, Any]) -> None:
+        flows = [tuple(row["flow"]) for row in told["walks"] if row["flow"]]
+        heard.append((told, {flow: became(tracker, flow) for flow in flows}))
+
+    if not run_as(who if who["uid"] is not None else None, work, hear, until + 0.3) and not heard:
+        raise Refused(
+            "the dials did not end in {} s".format(request["deadline"]), "raise the deadline: -e doctor_deadline=20"
+        )
+    return heard
+
+
+def became(tracker: Tracker, flow: Any) -> Any:
+    """{"to": "IP:port" where the connection was rewritten to, or None}; None where conntrack cannot be asked."""
+    try:
+        entry = tracker.find(flow)
+    except OSError:
+        return None
+    if entry is not None and not entry.rewritten:
+        tracker.ours.append(entry)
+    return {"to": show(entry.answers_from) if entry is not None and entry.rewritten else None}
+
+
+def dialled(exams: List[Any]) -> List[str]:
+    rows = [row for _, exam, _ in exams for row in exam["walks"] if row["address"]]
+    return sorted({row["address"].rpartition(":")[0] for row in rows})
+
+
+def cluster_told(exam: Dict[str, Any]) -> Dict[str, Any]:
+    brokers = {str(node): address for address, node in sorted(exam["owners"], key=lambda pair: pair[1])}
+    return {"name": exam["name"], "cluster_id": exam["cluster_id"], "protocol": exam["protocol"], "brokers": brokers}
+
+
+def leftover_findings(request: Dict[str, Any], rules: Rules, scoped: Any) -> List[Dict[str, Any]]:
+    found = []
+    for entry, kind in leftovers(rules, scoped):
+        address = show(entry.dialled)
+        said = "conntrack: {}:{} to {} in state {}, not rewritten".format(
+            entry.orig[0], entry.orig[1], address, entry.state
+        )
+        about = {"node": request["node"], "address": address, "source": entry.orig[0], "source_port": entry.orig[1]}
+        detail = "live" if kind == "live" else ""
+        found.append(finding("CONNTRACK_LEFTOVER", "conntrack", said, dict(about, advertised=address), detail))
+    return found[:20]
+
+
+def outsider_findings(request, rules, clusters, exams, tracker, until):  # type: ignore[no-untyped-def]
+    """Whether a user outside the scope is rewritten: asked only where rules of ours are, and only of root."""
+    if request["path"] != "advertised" or not rules.kept or os.geteuid() != 0:
+        return []
+    held = [scope for generation in rules.kept.values() for scope in generation.get("who", ())]
+    held += [["uid", who["uid"], who["uid"]] for who, _, _ in exams if who["uid"] is not None]
+    numbers = [number for number in _OUTSIDERS if not any(low <= number <= high for _, low, high in held)]
+    outsider = {"uid": numbers[0], "gid": numbers[0], "groups": [], "label": "uid {}".format(numbers[0])}
+    mapped = [dict(c, brokers=[b for b in c["brokers"] if b["advertised"] != b["reachable"]]) for c in clusters]
+    rows = prove_outsider(pairs_to_prove(mapped, []), outsider, tracker, run_as, until)
+    leaks = [row for row in rows if row["verdict"] == "SCOPE_LEAK"]
+    about = {"node": request["node"], "user": outsider["label"]}
+    return [
+        finding(
+            "SCOPE_LEAK", "scope", row["evidence"], dict(about, cluster=row["cluster"], advertised=row["advertised"])
+        )
+        for row in leaks
+    ]
+
+
+def nginx_findings(request: Dict[str, Any], walks: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Lint of every nginx that runs here, and of the files named in the request."""
+    known = {walk[key] for walk in walks for key in ("advertised", "reachable", "dialled", "rewritten_to") if walk[key]}
+    known.update(walk["advertised"] for walk in walks)
+    found = []
+    for path in sorted(set(nginx.running()) | set(request.get("nginx") or [])):
+        for one in nginx.lint(path, known.__contains__, request["most_idle_ms"]):
+            port = one["listen"].split()[0].rpartition(":")[2]
+            about = {
+                "node": request["node"],
+                "address": "{}:{}".format(
+                    "0.0.0.0" if port == one["listen"] else one["listen"].rpartition(":")[0], port
+                ),
+            }
+            found.append(finding(one["code"], "nginx", one["evidence"], about))
+    return found
+
+
+def scrub(rows: List[Dict[str, Any]], clusters: List[Dict[str, Any]]) -> None:
+    """No peer can make us repeat a secret."""
+    secrets = {cluster["security"].get(key) for cluster in clusters for key in ("password", "keypassword")} - {None, ""}
+    for row in rows:
+        for part in [row] + row.get("hops", []):
+            for key in ("evidence", "said"):
+                for secret in secrets if part.get(key) else ():
+                    part[key] = part[key].replace(secret, "***")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,365 @@
+"""From what was seen to what is wrong: hops completed by the node's own view, then findings. Python 3.6 syntax."""
+
+import ipaddress
+from typing import Any, Dict, List, Optional
+
+from kafka_doctor_findings import finding
+from kafka_doctor_walk import HOPS, is_address
+from kafka_natmap_identity import parse_address, show
+
+# Verdicts that a broken way to a broker can have although the broker is well.
+UNREACHED = ("DNS", "NO_ROUTE", "TCP_REFUSED", "TCP_TIMEOUT", "NOT_KAFKA")
+NETWORK = ("TCP_REFUSED", "TCP_TIMEOUT")
+BROKEN_AT = {"DNS": "name", "NO_ROUTE": "route", "TCP_REFUSED": "tcp", "TCP_TIMEOUT": "tcp"}
+LISTENER_ERRORS = (5, 72)
+
+
+class Diagnosis:
+    """One cluster as one user saw it.
+
+    :param exam: what kafka_doctor_exam found
+    :param asked: the cluster of the request
+    :param view: {"rules": Rules or None, "routes", "hosts", "rewritten": {flow: "IP:port" or None}}
+    """
+
+    def __init__(
+        self, exam: Dict[str, Any], asked: Dict[str, Any], request: Dict[str, Any], who: Dict[str, Any], view: Any
+    ) -> None:
+        self.exam, self.asked, self.request, self.view = exam, asked, request, view
+        self.pairs = {str(show(parse_address(b["advertised"]))): b for b in asked["brokers"]}
+        self.networks = [
+            (ipaddress.ip_network(n["advertised"]), ipaddress.ip_network(n["reachable"]), n["ports"])
+            for n in asked["networks"]
+        ]
+        self.owners = dict(exam["owners"])
+        self.identity = who
+        self.about = {"node": request["node"], "cluster": exam["name"], "user": who["label"]}
+        self.about["bootstrap"] = ",".join(asked["bootstrap"][:3])
+        self.walks = [self._walk(row) for row in exam["walks"]]
+        self.walks.sort(key=lambda walk: (HOPS_OF_ROLE.index(walk["role"]), walk["id"] or 0, str(walk["advertised"])))
+        self.findings: List[Dict[str, Any]] = []
+
+    # ------------------------------------------------------------ ways
+
+    def _walk(self, row: Dict[str, Any]) -> Dict[str, Any]:
+        advertised = row["asked"]
+        reachable = self.reachable(advertised)
+        flow = tuple(row["flow"]) if row["flow"] else None
+        rewritten = self.view["rewritten"].get(flow)
+        walk = {
+            "cluster": self.exam["name"],
+            "as": self.about["user"],
+            "role": row["role"],
+            "of": row["of"],
+            "id": self.owners.get(advertised, (self.pairs.get(advertised) or {}).get("id")),
+            "advertised": advertised,
+            "reachable": reachable,
+            "dialled": row["address"],
+            "rewritten_to": rewritten["to"] if rewritten else None,
+            "state": "ok" if row["code"] is None else "unproven" if row["code"] == "UNPROVEN" else "broken",
+            "code": row["code"],
+            "detail": row["detail"],
+            "evidence": row["evidence"],
+            "latency_ms": row["latency_ms"],
+            "balanced": bool(row.get("balanced")),
+        }
+        hops = dict(row["hops"])
+        self._complete_name(walk, hops, row["addresses"])
+        self._complete_route(walk, hops)
+        if row["role"] != "bootstrap" and self.request["path"] == "advertised":
+            self._complete_rule(walk, hops, flow, rewritten)
+        walk["hops"] = self._in_order(walk, hops)
+        return walk
+
+    def reachable(self, advertised: str) -> Optional[str]:
+        """Where the map leads an advertised address, by a pair or a prefix."""
+        pair = self.pairs.get(advertised)
+        if pair:
+            return str(pair["reachable"])
+        host, port = parse_address(advertised)
+        for network, to, ports in self.networks if is_address(host) else ():
+            if ipaddress.ip_address(host) in network and (not ports or port in ports):
+                offset = int(ipaddress.ip_address(host)) - int(network.network_address)
+                return "{}:{}".format(to.network_address + offset, port)
+        return None
+
+    def _complete_name(self, walk: Dict[str, Any], hops: Dict[str, Any], addresses: List[str]) -> None:
+        host = parse_address(walk["advertised"])[0]
+        if is_address(host):
+            hops.setdefault("name", {"state": "ok", "ms": None, "said": host + " is an address"})["ms"] = None
+            return
+        lines = self.view["hosts"].get(host, [])
+        chosen = next((line for line in lines if line[1] in addresses), None)
+        if chosen and "name" in hops and hops["name"]["state"] == "ok":
+            ours = f", the block of {chosen[2]}" if chosen[2] else ""
+            hops["name"]["said"] += f" by line {chosen[0]} of /etc/hosts{ours}"
+            walk["hosts_line"] = list(chosen)
+
+    def _complete_route(self, walk: Dict[str, Any], hops: Dict[str, Any]) -> None:
+        route = self.view["routes"].get((walk["dialled"] or "").rpartition(":")[0])
+        if route is None:
+            if "tcp" in hops:
+                hops.setdefault("route", {"state": "unproven", "ms": None, "said": "ip is not there to tell"})
+            return
+        if "route" in hops:
+            hops["route"]["said"] += "; " + route["said"]
+            walk["evidence"] = hops["route"]["said"]
+        else:
+            hops["route"] = {"state": "ok", "ms": None, "said": route["said"]}
+        walk["mtu"] = route["mtu"]
+
+    def _complete_rule(self, walk: Dict[str, Any], hops: Dict[str, Any], flow: Any, rewritten: Any) -> None:
+        """What became of this very connection tells more than any rule's text."""
+        expected = walk["reachable"]
+        if not walk["dialled"]:
+            return
+        if rewritten is None:
+            said = "conntrack could not be asked what became of the connection"
+            hops["rule"] = {"state": "unproven" if expected else "ok", "ms": None, "said": said}
+        elif rewritten["to"]:
+            hops["rule"] = {"state": "ok", "ms": None, "said": "rewritten to " + rewritten["to"]}
+            if expected and rewritten["to"] != expected and not self._our_target(walk, rewritten["to"]):
+                walk["foreign"] = rewritten["to"]
+        elif expected in (None, walk["dialled"], walk["advertised"]):
+            hops["rule"] = {
+                "state": "ok",
+                "ms": None,
+                "said": "no rule is needed" if expected else "no rule of the map holds here",
+            }
+        else:
+            hops["rule"] = {"state": "ok", "ms": None, "said": "not rewritten"}
+            walk["passed_by"] = True
+
+    def _our_target(self, walk: Dict[str, Any], to: str) -> bool:
+        rules = self.view["rules"]
+        ours = rules.target(parse_address(walk["dialled"])) if rules else None
+        return ours is not None and to == "{}:{}".format(*ours)
+
+    def _in_order(self, walk: Dict[str, Any], hops: Dict[str, Any]) -> List[Dict[str, Any]]:
+        used = set(HOPS) - (set() if "SSL" in self.exam["protocol"] else {"tls"})
+        used -= set() if "SASL" in self.exam["protocol"] else {"sasl"}
+        used -= {"identity", "rule"} if walk["role"] == "bootstrap" else set()
+        used -= set() if self.request["path"] == "advertised" else {"rule"}
+        missing = {"state": "not reached", "ms": None, "said": ""}
+        return [dict({"name": name}, **hops.get(name, missing)) for name in HOPS if name in used]
+
+    # ------------------------------------------------------------ findings
+
+    def examine(self) -> List[Dict[str, Any]]:
+        """Everything that is wrong with this cluster from here."""
+        self._balanced()
+        for walk in self.walks:
+            if walk["role"] != "bootstrap":
+                self._judge_broker(walk)
+        self._bootstrap()
+        self._mixed()
+        self._missing_listeners()
+        self._absent_pairs()
+        self._references()
+        return self.findings
+
+    def add(self, code: str, hop: str, evidence: str, detail: str = "", severity: str = "", **about: Any) -> None:
+        self.findings.append(finding(code, hop, evidence, dict(self.about, **about), detail, severity))
+
+    def _of(self, walk: Dict[str, Any]) -> Dict[str, Any]:
+        return {
+            "broker": walk["id"],
+            "advertised": walk["advertised"],
+            "reachable": walk["reachable"] or "of the map",
+            "address": walk["dialled"] or walk["advertised"],
+        }
+
+    def _mark(self, walk: Dict[str, Any], code: str, name: str, said: str) -> None:
+        """The rule is to blame for a break that showed later."""
+        walk["code"], walk["state"] = code, "broken"
+        after = False
+        for hop in walk["hops"]:
+            if hop["name"] == name:
+                hop["state"], hop["said"], after = "broken", said, True
+            elif after:
+                hop.update(state="not reached", said="", ms=None)
+
+    def _judge_broker(self, walk: Dict[str, Any]) -> None:
+        code, evidence = walk["code"], walk["evidence"]
+        if walk["id"] in self.exam["gone"] and code in UNREACHED:
+            said = evidence + ", and metadata no longer names broker {}".format(walk["id"])
+            return self.add("DOWN_AT_HQ", BROKEN_AT.get(code, "api"), said, **self._of(walk))
+        if walk.get("passed_by") or walk.get("foreign"):
+            return self._judge_rule(walk)
+        if code is None:
+            return self._judge_number(walk)
+        if self._wrong_line(walk):
+            return None
+        hop = next((hop["name"] for hop in walk["hops"] if hop["state"] == "broken"), "identity")
+        detail = walk["detail"]
+        if code in UNREACHED and walk["reachable"] is None and self.request["path"] == "advertised":
+            if self.request["map"]:
+                walk["code"] = "UNMAPPED_BROKER"
+                return self.add("UNMAPPED_BROKER", hop, evidence, **self._of(walk))
+            detail = detail or ("unmapped_free" if code in NETWORK else "")
+        if code == "MTU_BLACK_HOLE" and walk.get("mtu"):
+            evidence += "; the MTU of the way is {} on this node".format(walk["mtu"])
+        if code == "SASL" and not detail:
+            detail = "wants_login"
+        if code == "WRONG_BROKER" and walk["balanced"]:
+            code = walk["code"] = "PROXY_BALANCED"
+        if code == "UNPROVEN" and any(one["code"] == "PROXY_BALANCED" for one in self.findings):
+            return None
+        return self.add(code, hop, evidence, detail, **self._of(walk))
+
+    def _judge_number(self, walk: Dict[str, Any]) -> None:
+        pair = self.pairs.get(walk["advertised"])
+        if pair and pair["id"] not in (None, walk["id"]):
+            said = "the cluster says broker {}, the map says {}".format(walk["id"], pair["id"])
+            self.add("WRONG_BROKER", "map", said, "map_id", "warning", **self._of(walk))
+
+    def _judge_rule(self, walk: Dict[str, Any]) -> None:
+        """A connection that the map covers was rewritten otherwise, or not at all."""
+        works, about = walk["code"] is None, self._of(walk)
+        after = "" if works else "; then: " + walk["evidence"]
+        if walk.get("foreign"):
+            taker = self._taker(walk)
+            said = "rewritten to {}, the map says {}{}{}".format(
+                walk["foreign"], walk["reachable"], "; by " + taker if taker else "", after
+            )
+            if not works:
+                self._mark(walk, "FOREIGN_RULE", "rule", said)
+            return self.add("FOREIGN_RULE", "rule", said, "", "note" if works else "", **about)
+        rules = self.view["rules"]
+        dialled = parse_address(walk["dialled"])
+        code, detail = "NOT_REWRITTEN", "counter_still"
+        said = f"conntrack: the connection to {walk['dialled']} was not rewritten"
+        if self._wrong_line(walk):
+            return None
+        if not rules or not rules.kept:
+            detail, said = "not_applied", said + "; no plan of {} is kept here".format(self.request["owner"])
+        elif rules.target(dialled) is None:
+            detail, said = "not_applied", said + "; the plan that is kept here does not hold this pair"
+        elif not rules.covers(self.identity if self.identity["uid"] is not None else None):
+            code, detail, said = "SCOPE_WRONG", "", said + "; the rules hold for " + rules.scopes()
+        elif not rules.loaded(dialled):
+            detail, said = "missing_rule", said + "; the kernel holds no rule for it"
+        if not works:
+            self._mark(walk, code, "rule", said + after)
+        return self.add(code, "rule", said + after, detail, "note" if works else "", **about)
+
+    def _taker(self, walk: Dict[str, Any]) -> Optional[str]:
+        identity = self.identity if self.identity["uid"] is not None else None
+        rules = self.view["rules"]
+        return rules.foreign(parse_address(walk["dialled"]), identity) if rules else None
+
+    def _wrong_line(self, walk: Dict[str, Any]) -> bool:
+        """A foreign line of /etc/hosts that leads a mapped name away from the map's address and from our own line."""
+        line, reachable = walk.get("hosts_line"), walk["reachable"]
+        if not line or not reachable or line[2] or walk["code"] is None or walk["rewritten_to"]:
+            return False
+        host = parse_address(walk["advertised"])[0]
+        wanted = {reachable.rpartition(":")[0]}
+        wanted.update(entry[1] for entry in self.view["hosts"].get(host, []) if entry[2])
+        if line[1] in wanted:
+            return False
+        said = "line {} of /etc/hosts says {} {}; then: {}".format(line[0], line[1], host, walk["evidence"])
+        self._mark(walk, "DNS", "name", said)
+        self.add("DNS", "name", said, "hosts_line", **self._of(walk))
+        return True
+
+    def _balanced(self) -> None:
+        """Several brokers behind one address and port: whoever dials it gets one of them."""
+        targets: Dict[str, List[Dict[str, Any]]] = {}
+        for walk in self.walks:
+            target = walk["rewritten_to"] or walk["dialled"]
+            if walk["role"] != "bootstrap" and walk["latency_ms"] is not None and target:
+                targets.setdefault(target, []).append(walk)
+        for target, walks in targets.items():
+            if len({walk["id"] for walk in walks}) < 2:
+                continue
+            said = "brokers {} are all dialled at {}".format(", ".join(str(walk["id"]) for walk in walks), target)
+            self.add("PROXY_BALANCED", "identity", said, **dict(self._of(walks[0]), address=target))
+            for walk in walks:
+                walk["balanced"] = True
+
+    def _bootstrap(self) -> None:
+        walks = [walk for walk in self.walks if walk["role"] == "bootstrap"]
+        failed = [walk for walk in walks if walk["code"]]
+        if walks and len(failed) == len(walks) and {walk["code"] for walk in walks} <= set(NETWORK):
+            said = "; ".join(walk["evidence"] for walk in walks[:5])
+            about = dict(self._of(walks[0]), advertised=None, address=walks[0]["dialled"] or walks[0]["advertised"])
+            return self.add("BOOTSTRAP_UNREACHABLE", "tcp", said, walks[0]["code"], **about)
+        told = {one["advertised"] for one in self.findings}
+        hidden = {self.pairs[name]["reachable"] for name in told if name in self.pairs} | told
+        for walk in failed:
+            if walk["advertised"] in hidden:
+                continue
+            hop = next((hop["name"] for hop in walk["hops"] if hop["state"] == "broken"), "metadata")
+            severity = "" if len(failed) == len(walks) else "warning"
+            detail = walk["detail"] or ("wants_login" if walk["code"] == "SASL" else "")
+            about = dict(self._of(walk), broker=None)
+            self.add(walk["code"], hop, "bootstrap: " + walk["evidence"], detail, severity, **about)
+        return None
+
+    def _mixed(self) -> None:
+        """Bootstrap addresses that answer differently; those whose broker has a finding of its own are left out."""
+        blamed = {one["advertised"] for one in self.findings if one["code"] in ("WRONG_CLUSTER", "WRONG_BROKER")}
+        skipped = {pair["reachable"] for name, pair in self.pairs.items() if name in blamed} | blamed
+        answers: Dict[str, List[str]] = {}
+        for address, cluster_id, brokers in self.exam["views"]:
+            if address in self.asked["bootstrap"] and address not in skipped:
+                told = "cluster {} with {}".format(
+                    cluster_id, ", ".join(f"{node}={at}" for node, at in brokers.items())
+                )
+                answers.setdefault(told, []).append(address)
+        if len(answers) > 1:
+            said = "; ".join("{} gave {}".format(", ".join(who), what) for what, who in answers.items())
+            self.add("MIXED_LISTENERS", "metadata", said, address=self.asked["bootstrap"][0])
+
+    def _missing_listeners(self) -> None:
+        alive = set(self.owners.values())
+        pairs = {pair["id"]: name for name, pair in self.pairs.items()}
+        for node in sorted(set(self.exam["in_sync"]) - alive):
+            said = "broker {} keeps its replicas in sync, and no metadata of this listener names it".format(node)
+            hidden = [f"{topic}-{number}" for topic, number in self.exam["hidden"][:3]]
+            said += "; error LISTENER_NOT_FOUND at {}".format(", ".join(hidden)) if hidden else ""
+            self.add("LISTENER_MISSING", "metadata", said, broker=node, advertised=pairs.get(node))
+
+    def _absent_pairs(self) -> None:
+        """Pairs of the map that no metadata names, and replicas of nobody."""
+        if not self.exam["views"] and not self.owners:
+            return
+        alive, in_sync = set(self.owners.values()), set(self.exam["in_sync"])
+        down = set(self.exam["held"]) - alive - in_sync
+        for name, pair in self.pairs.items():
+            node = pair["id"]
+            if name in self.owners or node in in_sync - alive:
+                continue
+            about = {"broker": node, "advertised": name, "reachable": pair["reachable"]}
+            moved = [address for address, owner in self.owners.items() if owner == node]
+            if node in down or (node is None and down):
+                self.add("DOWN_AT_HQ", "metadata", "metadata names it as a replica, and not among the living", **about)
+                down.discard(node)
+            elif moved:
+                self.add("STALE_ENTRY", "map", "broker {} now advertises {}".format(node, moved[0]), **about)
+            else:
+                self.add("STALE_ENTRY", "map", "metadata names no broker at {}".format(name), **about)
+        for node in sorted(down if all(pair["id"] is not None for pair in self.pairs.values()) else ()):
+            self.add("DOWN_AT_HQ", "metadata", "metadata names it as a replica, and not among the living", broker=node)
+
+    def _references(self) -> None:
+        """Coordinators and leaders whose broker cannot be used."""
+        by_address = {walk["advertised"]: walk for walk in self.walks if walk["role"] != "bootstrap"}
+        for one in self.exam["references"]:
+            code = "COORDINATOR_UNREACHABLE" if one["role"] == "coordinator" else "LEADER_UNREACHABLE"
+            about = {"broker": one["id"], "advertised": one["address"], "of": one["of"]}
+            walk = by_address.get(one["address"])
+            if one["role"] == "leader" and one["id"] is None:
+                self.add(
+                    code, "metadata", "{} is not there, or may not be seen by this user".format(one["of"]), **about
+                )
+            elif one["address"] is None and one["error"] in (0, 15) + LISTENER_ERRORS:
+                self.add(code, "metadata", "the cluster names none (error {})".format(one["error"]), **about)
+            elif walk is not None and walk["state"] == "broken":
+                said = "{}'s {} is broker {}: {}".format(one["of"], one["role"], one["id"], walk["evidence"])
+                hop = next((hop["name"] for hop in walk["hops"] if hop["state"] == "broken"), "identity")
+                self.add(code, hop, said, **about)
+
+
+HOPS_OF_ROLE = ("bootstrap", "broker", "coordinator", "leader")

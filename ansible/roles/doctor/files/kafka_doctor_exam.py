@@ -1,0 +1,354 @@
+"""The examination of one cluster from one node, as one user: every way that a client would go, each walked.
+
+Brokers are dialled as soon as a first address names them, so that one dead address holds nobody up.
+Python 3.6 syntax.
+"""
+
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from kafka_doctor_walk import Walk
+from kafka_natmap_identity import Address, Partition, identify, parse_address, show
+from kafka_natmap_session import CLUSTER_FRAME, Broken, Limits
+from kafka_natmap_wire import request
+
+LISTENER_NOT_FOUND, COORDINATOR_NOT_AVAILABLE, ILLEGAL = 72, 15, 42
+OFFSETS_TOPIC = "__consumer_offsets"
+ASKING_GROUP = "kafka-natmap-doctor"
+BROKER_RESOURCE = 4
+REDIALS = 3
+MOST_TOLD = 50
+
+
+class Pool:
+    """Runs what is put in, so many at once; what is put in may put in more."""
+
+    def __init__(self, workers: int, until: float) -> None:
+        self.workers, self.until = workers, until
+        self.changed = threading.Condition()
+        self.waiting: List[Callable[[], None]] = []
+        self.running = 0
+
+    def put(self, work: Callable[[], None]) -> None:
+        with self.changed:
+            self.waiting.append(work)
+            if self.running < self.workers:
+                self.running += 1
+                threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                if not self.waiting:
+                    self.running -= 1
+                    self.changed.notify_all()
+                    return
+                work = self.waiting.pop(0)
+            work()
+
+    def join(self) -> None:
+        """Until all is done, or the monotonic time `until` is there."""
+        with self.changed:
+            while self.running and time.monotonic() < self.until:
+                self.changed.wait(max(self.until - time.monotonic(), 0))
+
+
+class View:
+    """What one address says of its cluster: who is alive, and at which address."""
+
+    def __init__(self, answer: Any) -> None:
+        self.cluster_id = answer.cluster_id
+        self.brokers: Dict[int, Address] = {row[0]: (row[1].lower(), row[2]) for row in answer.brokers}
+
+
+class Topics:
+    """What the cluster says of all its topics: who leads what, and which brokers hold replicas."""
+
+    def __init__(self, answer: Any) -> None:
+        self.leads: Dict[int, List[Partition]] = {}
+        self.leader: Dict[Partition, Tuple[int, int]] = {}
+        self.held: Set[int] = set()
+        self.in_sync: Set[int] = set()
+        self.hidden: Set[Partition] = set()
+        self.names: Set[str] = set()
+        for error, topic, _, partitions in answer.topics:
+            if not error:
+                self.names.add(topic)
+            for fault, number, leader, _, replicas, in_sync, _ in () if error else partitions:
+                self.held.update(replicas)
+                self.in_sync.update(in_sync)
+                self.leader[topic, number] = (leader, fault)
+                self.leads.setdefault(leader, []).append((topic, number))
+                if fault == LISTENER_NOT_FOUND:
+                    self.hidden.add((topic, number))
+
+
+class Exam:
+    """Asks; judges nothing but single ways."""
+
+    def __init__(self, asked: Dict[str, Any], options: Dict[str, Any], limits: Limits) -> None:
+        self.asked, self.options, self.limits = asked, options, limits
+        self.name, self.security, self.tls = asked["name"], asked["security"], asked["tls"]
+        self.through = options["path"] == "advertised"
+        self.pairs = {parse_address(b["advertised"]): b for b in asked["brokers"]}
+        self.tls_names = {parse_address(b["reachable"]): parse_address(b["advertised"])[0] for b in asked["brokers"]}
+        self.pool = Pool(options["concurrency"], limits.until)
+        self.lock, self.reading = threading.Lock(), threading.Lock()
+        self.rows: List[Dict[str, Any]] = []
+        self.sessions: List[Walk] = []
+        self.views: Dict[Address, View] = {}
+        self.cluster_id: Optional[str] = asked["cluster_id"]
+        self.owners: Dict[Address, int] = {}
+        self.dialled: Set[Address] = set()
+        self.topics: Optional[Topics] = None
+        self.unread = ""
+        self.referred = False
+        self.references: List[Dict[str, Any]] = []
+
+    def run(self) -> Dict[str, Any]:
+        """Walk every way; the connections stay open until `close`."""
+        bootstrap = [parse_address(text) for text in self.asked["bootstrap"]]
+        for address in bootstrap:
+            self.pool.put(lambda address=address: self._bootstrap(address))  # type: ignore[misc]
+        if not bootstrap:
+            self._dial_pairs()
+        self.pool.join()
+        if not self.owners and bootstrap:
+            self._dial_pairs()
+            self.pool.join()
+        gone = self._recheck()
+        with self.lock:
+            return {
+                "name": self.name,
+                "cluster_id": self.cluster_id,
+                "protocol": self.security["protocol"],
+                "views": [
+                    [
+                        show(at),
+                        view.cluster_id,
+                        {str(node): show(where) for node, where in sorted(view.brokers.items())},
+                    ]
+                    for at, view in self.views.items()
+                ],
+                "owners": [[show(address), node] for address, node in self.owners.items()],
+                "held": sorted(self.topics.held) if self.topics else [],
+                "in_sync": sorted(self.topics.in_sync) if self.topics else [],
+                "hidden": sorted(self.topics.hidden)[:MOST_TOLD] if self.topics else [],
+                "gone": gone,
+                "references": self.references,
+                "walks": list(self.rows),
+            }
+
+    def close(self) -> None:
+        for session in self.sessions:
+            session.close()
+
+    # ------------------------------------------------------------ the ways
+
+    def _walk(self, address: Address, tls_name: Optional[str] = None) -> Walk:
+        walk = Walk(
+            address[0],
+            address[1],
+            self.security,
+            self.limits,
+            self.tls,
+            tls_name or self.tls_names.get(address, address[0]),
+        )
+        with self.lock:
+            self.sessions.append(walk)
+        return walk
+
+    def _bootstrap(self, address: Address) -> None:
+        walk = self._walk(address)
+
+        def work() -> None:
+            walk.open()
+            answer = walk.step("metadata", lambda: walk.metadata([]), "{self.address} names {result.brokers}")
+            view = View(answer)
+            walk.hops["metadata"]["said"] = "it names {} brokers of cluster {}".format(
+                len(view.brokers), view.cluster_id
+            )
+            self._learn(address, view)
+            walk.measure()
+            if view.cluster_id == self.cluster_id:
+                self._refer(walk)
+
+        self._note(walk, work, {"role": "bootstrap", "asked": show(address)})
+
+    def _learn(self, address: Address, view: View) -> None:
+        """The first answer, or the map, says which cluster this is; each new broker of it is dialled at once."""
+        with self.lock:
+            self.views[address] = view
+            if self.cluster_id is None:
+                self.cluster_id = view.cluster_id
+            if view.cluster_id != self.cluster_id:
+                return
+            self.owners.update((where, node) for node, where in view.brokers.items())
+        self._dial_pairs(view.brokers.values())
+
+    def _dial_pairs(self, addresses: Any = None) -> None:
+        for advertised in list(self.pairs if addresses is None else addresses):
+            with self.lock:
+                new = advertised not in self.dialled
+                self.dialled.add(advertised)
+            if new:
+                self.pool.put(lambda advertised=advertised: self._broker(advertised, "broker", None))  # type: ignore[misc]
+
+    def _broker(self, advertised: Address, role: str, of: Optional[str]) -> None:
+        pair = self.pairs.get(advertised)
+        address = advertised if self.through or not pair else parse_address(pair["reachable"])
+        walk = self._walk(address, advertised[0])
+        row = {"role": role, "of": of, "asked": show(advertised)}
+
+        def work() -> None:
+            walk.open()
+            view = View(walk.step("metadata", lambda: walk.metadata([]), "it answered"))
+            walk.hops["metadata"]["said"] = f"it is of cluster {view.cluster_id}"
+            with self.lock:
+                if self.cluster_id is None:
+                    self.cluster_id = view.cluster_id
+            if view.cluster_id == self.cluster_id and not self.views:
+                # No bootstrap address answered: what a broker says of the others is as good.
+                self._learn(advertised, view)
+            walk.measure()
+            walk.step("identity", lambda: self._prove(walk, view, advertised, row), "{result}")
+
+        self._note(walk, work, row)
+
+    def _note(self, walk: Walk, work: Callable[[], None], row: Dict[str, Any]) -> None:
+        try:
+            work()
+        except Broken:
+            pass
+        except Exception as error:  # one address must not end the examination of the others
+            walk.code, walk.evidence = "UNPROVEN", f"asking {walk.address} failed here: {error!r}"
+        connected = "tcp" in walk.hops or "route" in walk.hops
+        row.update(
+            code=walk.code,
+            detail=walk.detail,
+            evidence=walk.evidence,
+            hops=walk.hops,
+            latency_ms=walk.latency_ms,
+            address=walk.address if connected else None,
+            addresses=walk.addresses,
+            flow=walk.flow,
+        )
+        with self.lock:
+            self.rows.append(dict({"of": None}, **row))
+
+    # ------------------------------------------------------------ who answers
+
+    def _prove(self, walk: Walk, view: View, advertised: Address, row: Dict[str, Any]) -> str:
+        """One sentence that proves it. Raises Broken with another verdict."""
+        if view.cluster_id != self.cluster_id:
+            raise Broken("WRONG_CLUSTER", f"{walk.address} belongs to cluster {view.cluster_id}, not {self.cluster_id}")
+        owner = self.owners.get(advertised)
+        if owner is None:
+            raise Broken("UNPROVEN", f"no metadata names a broker at {show(advertised)}, so nobody is expected there")
+        verdict, said = self._identify(walk, owner)
+        if verdict == "WRONG_BROKER":
+            others = {self._ask_again(walk, owner) for _ in range(REDIALS)} - {said.partition(": ")[0], ""}
+            if others:
+                row["balanced"] = True
+                said += "; asked again, {}".format(", ".join(sorted(others)))
+        if verdict != "OK":
+            raise Broken(verdict, said)
+        return said
+
+    def _identify(self, walk: Walk, owner: int) -> Tuple[str, str]:
+        topics = self._all_topics(walk)
+        verdict, said = identify(walk, owner, topics.leads) if topics else ("UNPROVEN", walk.address + self.unread)
+        if verdict == "UNPROVEN":
+            return ask_config(walk, owner) or (verdict, said)
+        return verdict, said
+
+    def _ask_again(self, walk: Walk, owner: int) -> str:
+        other = self._walk((walk.host, walk.port), walk.tls_name)
+        try:
+            other.open()
+            verdict, said = self._identify(other, owner)
+        except Broken:
+            return ""
+        return f"{other.address} is broker {owner}" if verdict == "OK" else said.partition(": ")[0]
+
+    def _all_topics(self, walk: Walk) -> Optional[Topics]:
+        """The one costly question, asked once for each cluster."""
+        with self.reading:
+            if self.topics is None:
+                try:
+                    self.topics = Topics(walk.metadata(None))
+                except Broken as broken:
+                    self.unread = " was not asked for its topics: " + broken.evidence
+            return self.topics
+
+    # ------------------------------------------------------------ addresses that come in other answers
+
+    def _refer(self, walk: Walk) -> None:
+        """Coordinators of groups and leaders of topics: resolved once, dialled where metadata named no such address."""
+        topics = self._all_topics(walk)
+        with self.lock:
+            first, self.referred = not self.referred and topics is not None, True
+        if not first or topics is None:
+            return
+        groups = list(self.options["groups"])
+        # Asking for a coordinator would make the offsets topic where there is none.
+        if not groups and OFFSETS_TOPIC in topics.names:
+            groups = [ASKING_GROUP]
+        for group in groups:
+            answer = walk.ask(request("find_coordinator", 1, group, 0))
+            address = (answer.host.lower(), answer.port) if not answer.error_code else None
+            self._reference("coordinator", "group " + group, answer.coordinator_id, address, answer.error_code)
+        by_id = {node: address for address, node in self.owners.items()}
+        for topic in self.options["topics"]:
+            found = {leader for (name, _), leader in topics.leader.items() if name == topic}
+            if not found:
+                self._reference("leader", "topic " + topic, None, None, 3)
+            for leader, fault in sorted(found):
+                self._reference("leader", "topic " + topic, leader, by_id.get(leader), fault)
+
+    def _reference(self, role: str, of: str, node: Optional[int], address: Optional[Address], error: int) -> None:
+        with self.lock:
+            self.references.append({"role": role, "of": of, "id": node, "address": show(address), "error": error})
+            new = address is not None and address not in self.dialled
+            if new and address is not None and node is not None:
+                self.dialled.add(address)
+                self.owners.setdefault(address, node)
+        if new and address is not None:
+            self.pool.put(lambda: self._broker(address, role, of))
+
+    def _recheck(self) -> List[int]:
+        """Whoever could not be reached may have died meanwhile: the ids that metadata no longer names."""
+        missed = {
+            self.owners.get(parse_address(row["asked"])) for row in self.rows if str(row["code"]).startswith("TCP_")
+        }
+        missed.discard(None)
+        for walk in [session for session in self.sessions if session.code is None and session.socket is not None]:
+            if not missed:
+                break
+            try:
+                return sorted(
+                    node for node in missed if node is not None and node not in View(walk.metadata([])).brokers
+                )
+            except Broken:
+                continue
+        return []
+
+
+def ask_config(walk: Walk, owner: int) -> Optional[Tuple[str, str]]:
+    """With the right to describe the cluster's configuration: only broker `owner` answers for itself. None without it."""
+    versions: Any = sys.modules["kafka.protocol.admin"]
+    asks = versions.DescribeConfigsRequest[1]([(BROKER_RESOURCE, str(owner), ["broker.id"])], False)
+    try:
+        (error, said, _, _, _), *_ = walk.ask(asks, CLUSTER_FRAME).resources
+    except (Broken, ValueError):
+        return None
+    if not error:
+        return "OK", f"{walk.address} answers for the configuration of broker {owner}"
+    if error == ILLEGAL and "broker id" in (said or ""):
+        return (
+            "WRONG_BROKER",
+            f"{walk.address} is not broker {owner}: asked for its configuration it says: {said[:160]}",
+        )
+    return None
