@@ -15,7 +15,6 @@ from kafka_natmap_system import ETC, LIB, RUN, UNITS, Refusal, audit, now, read_
 MOST, PERIOD = 3, 600.0
 ARMED = 0.5
 AGAIN = 5.0
-_PROGRAM_CHANGED = "files"
 
 
 class Limit:
@@ -70,6 +69,7 @@ class Guard:
         if said and self.generation and said.get("of") == self.generation["since"]:
             self.repairs, self.last = said["repairs"], said["last"]
             self.limit = Limit(said["times"], said["paused"])
+            self.standing = {one["what"]: one for one in said["drift"]}
 
     def texts(self):
         """The layers of the plan, by name."""
@@ -279,7 +279,7 @@ def shown(by):
     if "command" not in by:
         return "%(name)s (pid %(pid)d)" % by
     unit = ", " + by["unit"] if by.get("unit") else ""
-    return "%s (pid %d, uid %d%s)" % (by["command"], by["pid"], by["uid"], unit)
+    return "%s (pid %d, user %s%s)" % (by["command"], by["pid"], by["user"], unit)
 
 
 def _authors(differing):

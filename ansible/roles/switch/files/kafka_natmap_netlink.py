@@ -6,6 +6,7 @@ Layout: linux/netfilter/nf_tables.h, nfnetlink.h, rtnetlink.h. Python 3.6, stand
 import contextlib
 import errno
 import os
+import pwd
 import socket
 import struct
 
@@ -21,6 +22,7 @@ GROUP_IPV4_ROUTE = 7
 BUFFER = 1 << 20
 _SO_RCVBUFFORCE = 33
 _LONGEST_COMMAND = 120
+_NO_LOGIN = (1 << 32) - 1
 
 
 class Change:
@@ -97,10 +99,22 @@ def _process(pid, name):
             command = stream.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
         with open(place + "/cgroup") as stream:
             units = [part for part in stream.read().replace("\n", "/").split("/") if part.endswith(".service")]
-        found = {"name": name, "pid": pid, "command": command[:_LONGEST_COMMAND], "uid": os.stat(place).st_uid}
+        found = {"name": name, "pid": pid, "command": command[:_LONGEST_COMMAND], "user": _user(place)}
     except OSError:
         return None
     return dict(found, unit=units[-1]) if units else found
+
+
+def _user(place):
+    """Who logged in and began it, also where sudo made it root; else as whom it runs (proc(5), loginuid)."""
+    number = os.stat(place).st_uid
+    with contextlib.suppress(OSError, ValueError), open(place + "/loginuid") as stream:
+        login = int(stream.read())
+        number = login if login != _NO_LOGIN else number
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return "uid %d" % number
 
 
 class Reports:

@@ -158,6 +158,10 @@ class Watch:
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGTERM, lambda *_: None)
+        self.serve(stop)
+
+    def serve(self, stop):
+        """Until something can be read from this descriptor."""
         self.poller.register(stop, select.POLLIN)
         self.suspect(EVERYTHING)
         self.guard.begin()
