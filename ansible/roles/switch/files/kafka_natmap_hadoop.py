@@ -31,15 +31,16 @@ _LARGEST = 8 << 20
 class Daemon:
     """A daemon of Hadoop: the process, or the unit that would start it.
 
-    `root` stands before its paths where it has a file system of its own.
+    `root` stands before its paths where it has a file system of its own; `since` is its start in seconds of the epoch.
     """
 
-    def __init__(self, user, arguments=(), environment=None, root="", place="/"):
+    def __init__(self, user, arguments=(), environment=None, root="", place="/", since=None):
         self.user = user
         self.arguments = list(arguments)
         self.environment = environment or {}
         self.root = root
         self.place = place
+        self.since = since
 
     def folders(self):
         """Where it looks for its files, first one first."""
@@ -96,7 +97,15 @@ def _daemon(folder, arguments, proc):
     same = _namespace(folder, "mnt") == _namespace(os.path.join(proc, "self"), "mnt")
     environment = dict(word.partition("=")[::2] for word in words if "=" in word)
     root = "" if same else os.path.join(folder, "root")
-    return Daemon(user_name(uid), arguments, environment, root, os.readlink(os.path.join(folder, "cwd")))
+    place = os.readlink(os.path.join(folder, "cwd"))
+    return Daemon(user_name(uid), arguments, environment, root, place, _started(folder, proc))
+
+
+def _started(folder, proc):
+    """When a process was started: ticks since boot, and when that was (proc(5))."""
+    ticks = int((read_text(os.path.join(folder, "stat")) or "").rpartition(")")[2].split()[19])
+    boot = int(re.search(r"^btime (\d+)", read_text(os.path.join(proc, "stat")) or "", re.MULTILINE).group(1))
+    return boot + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def user_name(uid):
@@ -140,6 +149,11 @@ class Settings:
     def file(self, name):
         """The first file of this name on the class path, or None."""
         return next((p for folder in self.folders for p in [os.path.join(folder, name)] if os.path.isfile(p)), None)
+
+    def changed_since_start(self):
+        """The files that were written after their daemon was started: it does not know what they say now."""
+        since = self.daemon.since
+        return [path for path in self.files if since is not None and os.path.getmtime(path) > since + 1]
 
     def get(self, name, default=""):
         """A setting with its variables filled in."""

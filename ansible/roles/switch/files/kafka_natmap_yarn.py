@@ -58,6 +58,10 @@ def _managers(notices):
                 "the NodeManager's yarn-site.xml was not found in %s" % ", ".join(settings.folders),
                 "set HADOOP_CONF_DIR for the NodeManager, or " + _BY_HAND,
             )
+        notices += [
+            "%s was changed after the NodeManager was started, which still runs by what it said before" % path
+            for path in settings.changed_since_start()
+        ]
         yield daemon, settings
 
 
