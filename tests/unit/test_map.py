@@ -165,6 +165,9 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     (cluster_map(broker(), scope={"uid_range": [9, 1]}), "nat_map.scope.uid_range", "is not a range", "[lowest"),
     (cluster_map(broker(), scope={"uid_range": [1]}), "nat_map.scope.uid_range", "is not a range", "[lowest"),
     (cluster_map(broker(), scope={"uid_range": [1, 2**32]}), "nat_map.scope.uid_range[1]", "is not a uid", "give"),
+    (cluster_map(broker(), take_over=["default"]), "nat_map.take_over", "the map's own owner", "name the owners"),
+    (cluster_map(broker(), take_over=["Not A Name"]), "nat_map.take_over[0]", "the name of an owner", "give"),
+    (cluster_map(broker(), take_over="lab"), "nat_map.take_over", "not a list", "as a list"),
     (cluster_map(broker(), scope={"discover": "yran"}), "nat_map.scope.discover", "", "did you mean 'yarn'"),
     (cluster_map(broker(), scope={"user": ["a"]}), "nat_map.scope.user", "is an unknown key", "did you mean 'users'"),
     # gateways and security
