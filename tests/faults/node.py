@@ -83,7 +83,9 @@ class Node:
         sample = filters.read_map(self.map([(1, "hq-1")]))["sample"]
         return [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in ("nftables", "iptables", "notrack")]
 
-    def map(self, brokers: list[tuple[int, str]], owner: str = "faults", reachable: dict[int, str] | None = None) -> Map:
+    def map(
+        self, brokers: list[tuple[int, str]], owner: str = "faults", reachable: dict[int, str] | None = None
+    ) -> Map:
         """A NAT map: each broker id with the host at whose NAT address it is reachable."""
         rows = [
             {

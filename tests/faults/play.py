@@ -8,15 +8,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from faults.bad import Bad
-from faults.gate import Gate, Opening
-from faults.node import Node, State
-from faults.points import PREPARE, PREPARED, WRITTEN, DISARMED, Point
+from faults.gate import Gate
+from faults.node import Node
+from faults.points import DISARMED, PREPARE, PREPARED, WRITTEN, Point
+from faults.state import holds
 from lab import inventory
 from lab.topology import ROOT
 
@@ -61,7 +62,7 @@ class Stage:
         self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])
         self.to(self.old_map)
         self.to(self.new_map)
-        self.new = {name: value for name, value in node.state().items() if name not in _VOLATILE}
+        self.new = {name: None if name in _VOLATILE else value for name, value in node.state().items()}
         self.to(self.old_map)
 
     def to(self, nat_map: dict[str, Any]) -> None:
@@ -79,14 +80,16 @@ class Stage:
             if case.bad:
                 after.callback(case.bad.end, node)
             begun, said = run.through()
-            wanted = old if case.expected == "old" else {**dict.fromkeys(set(old) - set(self.new) - set(_VOLATILE)), **self.new}
+            wanted: dict[str, str | None] = dict(old) if case.expected == "old" else self.new
             found, at = node.await_state(wanted, max(0.5, begun + PATIENCE - time.monotonic()))
             failed_at = run.failed_probe()
         since = begun if failed_at is None else max(begun, failed_at)
-        state = "old" if _holds(found, old) else "new" if _holds(found, self.new) else "neither"
+        state = "old" if found == old else "new" if holds(found, self.new) else "neither"
         row = self._row(case, state, at - since, said or run.answer())
         if state == "neither":
-            row["differs"] = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+            row["differs"] = sorted(set(found) ^ set(wanted)) + sorted(
+                name for name in set(found) & set(wanted) if wanted[name] not in (None, found[name])
+            )
         if case.fault == "restart":
             node.place_program()
         if state != "old":
@@ -109,10 +112,6 @@ class Stage:
             "bar": BAR,
             "holds": state == case.expected and seconds <= BAR,
         }
-
-
-def _holds(found: State, wanted: dict[str, Any]) -> bool:
-    return all(found.get(name) == value for name, value in wanted.items())
 
 
 class Run:
@@ -148,11 +147,17 @@ class Run:
         if self.case.fault == "controller":
             given = ["--limit", self.node.name, "--extra-vars", json.dumps({"nat_map": self.nat_map})]
             command = ["ansible-playbook", "-i", str(inventory.path(self.node.lab.name)), "apply", *given]
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+            )
             return
         question = self.node.request(self.nat_map)
         self.process = subprocess.Popen(
-            self.node.command("switch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.node.command("switch"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdin is not None
         self.process.stdin.write(question)
@@ -222,7 +227,5 @@ def _kill_all(pid: int) -> None:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

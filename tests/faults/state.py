@@ -1,9 +1,10 @@
 """All that is ours on a node, as JSON: rules without counters, files, units, timers. Runs on the node.
 
-Arguments, if any: seconds to wait for, and the state that is waited for (null: this is not there); it answers as soon as
+Arguments, if any: seconds to wait for, and the state that is waited for (null: any content); it answers as soon as
 that is reached.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ SPARED = ("/var/lib/kafka-natmap/audit.jsonl",)
 
 def output(*command):
     """What a program prints."""
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
 def described(path):
@@ -26,15 +27,15 @@ def described(path):
     with open(path, "rb") as stream:
         data = stream.read()
     found = {path: hashlib.sha256(data).hexdigest()}
-    if path.endswith((".json")) and path.startswith(ROOTS[1]):
-        content = {key: value for key, value in json.loads(data).items() if key not in ("since", "who", "state")}
+    if path.endswith(".json") and path.startswith(ROOTS[1]):
+        content = {key: value for key, value in json.loads(data).items() if key not in ("since", "by", "state")}
         found["content of " + path] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return found
 
 
 def state():
     """Name to content; files by their SHA-256."""
-    found = {"hosts": open("/etc/hosts").read()}
+    found = described("/etc/hosts")
     for line in output("nft", "list", "tables").splitlines():
         if " kafka_" in line:
             found[line] = output("nft", "--stateless", "list", *line.split())
@@ -43,13 +44,18 @@ def state():
             for path in (os.path.join(folder, name) for name in files):
                 if root in SPARED or path in SPARED or (root == ROOTS[2] and "kafka-natmap" not in path):
                     continue
-                try:
+                with contextlib.suppress(FileNotFoundError):
                     found.update(described(path))
-                except FileNotFoundError:
-                    pass
-    units = output("systemctl", "list-units", "--all", "--no-legend", "--plain", "kafka-natmap-undo*", "kafka-natmap-switch*")
+    units = output(
+        "systemctl", "list-units", "--all", "--no-legend", "--plain", "kafka-natmap-undo*", "kafka-natmap-switch*"
+    )
     found["running"] = " ".join(sorted(line.split()[0] for line in units.splitlines() if line.strip()))
     return found
+
+
+def holds(found, wanted):
+    """Whether all names are there with their values, and no others; the volatile ones with any value (null)."""
+    return set(found) == set(wanted) and all(value in (None, found[name]) for name, value in wanted.items())
 
 
 def main():
@@ -57,10 +63,11 @@ def main():
     found = state()
     if len(sys.argv) > 1:
         deadline, wanted = time.monotonic() + float(sys.argv[1]), json.loads(sys.argv[2])
-        while any(found.get(name) != value for name, value in wanted.items()) and time.monotonic() < deadline:
+        while not holds(found, wanted) and time.monotonic() < deadline:
             time.sleep(0.05)
             found = state()
     json.dump({"at": time.monotonic(), "state": found}, sys.stdout)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,11 +3,16 @@
 The one point of no return is the generation: before it is written the node goes back, from then on the rest is completed.
 """
 
+import glob
 import os
 import shutil
+import time
 
 from kafka_natmap_switch import Switch, lift_if_tracked, own_unit
-from kafka_natmap_system import LIB, LIBEXEC, audit, locked, owners, read_json, run
+from kafka_natmap_system import ETC, HOSTS, LIB, LIBEXEC, UNITS, audit, locked, owners, read_json, run, unlink
+
+# Seconds that an undo may take while its caller waits for it.
+PATIENCE = 30
 
 
 def pending_of(owner):
@@ -23,6 +28,7 @@ def end_half_done(owner, why):
     pending = pending_of(owner)
     if not pending:
         return
+    sweep(owner)
     this = Switch(pending["bundle"])
     record = {"owner": owner, "digest": pending["bundle"]["digest"]}
     if this.old and this.old != pending["old"]:
@@ -46,12 +52,25 @@ def boot(owner):
 
 
 def recover(owner):
-    """What the switch's own unit calls when it has ended, however it did."""
+    """What the switch's own unit calls when it has ended, however it did (systemd.exec(5), SERVICE_RESULT)."""
     pending = pending_of(owner)
-    if pending and pending.get("unit") == own_unit():
-        with locked("undo of " + owner):
+    mine = pending is not None and pending.get("unit") == own_unit()
+    if not mine and os.environ.get("SERVICE_RESULT") == "success":
+        return
+    with locked("undo of " + owner):
+        if mine:
             end_half_done(owner, "the switch died")
-    elif not owners():
+        sweep(owner)
+
+
+def sweep(owner):
+    """Take away what a program that was killed had begun to write."""
+    home, etc = os.path.join(LIB, owner), os.path.join(ETC, owner)
+    begun = [os.path.join(folder, ".kafka-natmap*") for folder in (home, etc, LIB, ETC, UNITS, os.path.dirname(HOSTS))]
+    for pattern in begun + [os.path.join(LIBEXEC, ".*")]:
+        for path in glob.glob(pattern):
+            unlink(path)
+    if not owners():
         shutil.rmtree(LIBEXEC, ignore_errors=True)
 
 
@@ -72,6 +91,9 @@ def what_is_left(request, how):
     :param how: how its process ended
     """
     bundle = request["bundle"]
+    deadline = time.monotonic() + PATIENCE
+    while pending_of(bundle["owner"]) and time.monotonic() < deadline:
+        time.sleep(0.1)
     held = read_json(os.path.join(LIB, bundle["owner"], "generation.json"))
     answer = {"changed": False, "digest": bundle["digest"], "steps": [], "diff": [], "proof": None}
     failed = "the switch was ended from outside (%s)" % how

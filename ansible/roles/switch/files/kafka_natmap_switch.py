@@ -184,12 +184,16 @@ class Switch:
                     os.rename(os.path.join(LIBEXEC, "." + name), os.path.join(LIBEXEC, name))
 
     def _put_units(self, units):
-        for unit, text in units.items():
-            if read_text(os.path.join(UNITS, unit)) != text:
-                write_text(os.path.join(UNITS, unit), text)
-        if units:
+        changed = [unit for unit, text in units.items() if read_text(os.path.join(UNITS, unit)) != text]
+        for unit in changed:
+            write_text(os.path.join(UNITS, unit), units[unit])
+        wanted = os.path.join(UNITS, "multi-user.target.wants")
+        disabled = [unit for unit in sorted(units) if not os.path.exists(os.path.join(wanted, unit))]
+        # Both make systemd read all units of the node again, which may take seconds.
+        if changed:
             must(["systemctl", "daemon-reload"])
-            run(["systemctl", "enable", "--quiet"] + sorted(units))
+        if disabled:
+            run(["systemctl", "enable", "--quiet"] + disabled)
 
     def _start_timer(self, window):
         unit = "kafka-natmap-undo-" + self.owner

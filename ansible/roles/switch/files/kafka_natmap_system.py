@@ -217,5 +217,5 @@ def writable(folder):
         return False
     finally:
         os.close(handle)
-        os.unlink(path)
+        unlink(path)
     return True
