@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,42 +27,50 @@ def on(host: str, *command: str, given: str | None = None) -> str:
 
 
 def theirs(host: str) -> list[str]:
-    """Every rule that is not ours, without counters and handles, in the kernel's order."""
-    items = json.loads(on(host, "nft", "-j", "list", "ruleset"))["nftables"]
-    lines = [json.dumps(bare(item), sort_keys=True) for item in items if "metainfo" not in item and not is_ours(item)]
-    saved = re.sub(r"\[\d+:\d+\]", "", on(host, "iptables-save")).splitlines()
-    return lines + [line for line in saved if not line.startswith("#") and "KNM-" not in line]
+    """Every rule and chain that is not ours, without counters and handles; rules in the order in which they are asked."""
+    items = [next(iter(item.items())) for item in json.loads(on(host, "nft", "-j", "list", "ruleset"))["nftables"]]
+    items = [(kind, content) for kind, content in items if kind != "metainfo" and not is_ours(kind, content)]
+    # A base chain that only accepts, and a table of such chains, do nothing: our chain in iptables' nat table brings them.
+    busy = {place(content)[:3] for kind, content in items if kind != "table" and not is_idle(kind, content)}
+    busy |= {one[:2] for one in busy}
+    kept = [(kind, content) for kind, content in items if place(content)[: 2 if kind == "table" else 3] in busy]
+    kept.sort(key=lambda item: (place(item[1]), item[0] == "rule"))
+    return [f"{kind} {json.dumps(bare(content), sort_keys=True)}" for kind, content in kept] + saved(host)
 
 
-def is_ours(item: dict[str, Any]) -> bool:
-    """Whether an item of nft's JSON is a table of ours or in one, or a chain of ours in iptables' table or a jump to it."""
-    kind, content = next(iter(item.items()))
-    table = content["name"] if kind == "table" else content.get("table", "")
-    return table.startswith(OURS) or '"KNM-' in json.dumps(content)
+def saved(host: str) -> list[str]:
+    """The same as iptables-save has it, since nft does not show what a match of iptables says."""
+    table, found = "", []
+    for line in on(host, "iptables-save").splitlines():
+        table = line[1:] if line.startswith("*") else table
+        idle = line.startswith(("#", "*")) or line == "COMMIT" or re.match(r":\w+ ACCEPT ", line)
+        if not idle and "KNM-" not in line:
+            found.append(f"{table} {re.sub(r' .[0-9]+:[0-9]+.$', '', line)}")
+    return found
+
+
+def place(content: dict[str, Any]) -> tuple[str, ...]:
+    """Where an item of nft's JSON stands: family, table, and what in it."""
+    table = content.get("table", content.get("name", ""))
+    return content["family"], table, content.get("chain", content.get("name", ""))
+
+
+def is_ours(kind: str, content: dict[str, Any]) -> bool:
+    """Whether it is a table of ours or in one, a chain of ours in iptables' table, or a jump to it."""
+    return place(content)[1].startswith(OURS) or (kind != "table" and '"KNM-' in json.dumps(content))
+
+
+def is_idle(kind: str, content: dict[str, Any]) -> bool:
+    return kind == "chain" and content.get("policy") == "accept"
 
 
 def bare(value: Any) -> Any:
+    """Without counts and handles."""
     if isinstance(value, list):
         return [bare(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {key: None if key == "counter" else bare(one) for key, one in value.items() if key != "handle"}
-
-
-def without_empty_nat(lines: Sequence[str]) -> list[str]:
-    """The same without iptables' nat table where it holds nothing: our first chain there makes the table, too."""
-    if any(line.startswith("-A") for line in _section(lines)):
-        return list(lines)
-    nat = re.compile(r'\{"(table|chain)": \{.*"family": "ip", .*("table|"name): "nat"')
-    section = set(_section(lines))
-    return [line for line in lines if not nat.match(line) and not (line in section and line != "COMMIT")]
-
-
-def _section(lines: Sequence[str]) -> list[str]:
-    if "*nat" not in lines:
-        return []
-    begin = list(lines).index("*nat")
-    return list(lines[begin : list(lines).index("COMMIT", begin) + 1])
 
 
 def begin(host: str, folder: Path) -> None:

@@ -134,7 +134,9 @@ def wait(watchers, since):
 def main():
     with open(sys.argv[1]) as asked:
         question = json.load(asked)
-    watchers = {name: Watcher(look, question) for name, look in (("rules", rules), ("scoped", dials), ("others", talks))}
+    watchers = {
+        name: Watcher(look, question) for name, look in (("rules", rules), ("scoped", dials), ("others", talks))
+    }
     wait(watchers, 0.0)
     answer = {"ready": all(one.steady(0.0) for one in watchers.values())}
     begun = time.monotonic()
