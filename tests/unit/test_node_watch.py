@@ -66,9 +66,9 @@ def test_a_transaction_names_its_tables_and_its_author() -> None:
     first, second = netlink.changes([DELETED_ELEMENT, GENERATION_OF_NFT, NEW_TABLE_AND_CHAIN + GENERATION_OF_IPTABLES])
     assert first.tables == {"ip kafka_natmap_data_platform"}
     assert first.added == set()
-    assert first.by is not None and first.by["name"] == "nft"
+    assert first.by == {"name": "nft", "pid": 350}
     assert (second.tables, second.added) == ({"ip nat"}, {"ip nat"})
-    assert second.by is not None and second.by["name"] == "iptables"
+    assert second.by == {"name": "iptables", "pid": 352}
 
 
 def test_a_transaction_without_its_end_has_no_author() -> None:
@@ -303,8 +303,9 @@ def test_a_change_waits_while_somebody_else_switches_the_node(
 
 @pytest.mark.parametrize("drift", ["repair", "report"])
 def test_the_exemption_goes_as_soon_as_others_track(
-    machine: Machine, watched: Callable[..., dict[str, Any]], drift: str
+    machine: Machine, watched: Callable[..., dict[str, Any]], drift: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watching.Watch, "must_poll", lambda _: False)
     assert "notrack" in watched(drift, {"conntrack": FREE})["texts"]
     subprocess.run(["nft", "-f", "-"], input=FIREWALL, text=True, check=True)
     wait(lambda: "kafka_notrack_a" not in tables())

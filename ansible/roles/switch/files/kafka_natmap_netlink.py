@@ -95,11 +95,12 @@ def _process(pid, name):
         with open(place + "/comm") as stream:
             if not name or stream.read().rstrip("\n") != name:
                 return None
+        # Empty where it is about to end.
         with open(place + "/cmdline", "rb") as stream:
             command = stream.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
         with open(place + "/cgroup") as stream:
             units = [part for part in stream.read().replace("\n", "/").split("/") if part.endswith(".service")]
-        found = {"name": name, "pid": pid, "command": command[:_LONGEST_COMMAND], "user": _user(place)}
+        found = {"name": name, "pid": pid, "command": command[:_LONGEST_COMMAND] or name, "user": _user(place)}
     except OSError:
         return None
     return dict(found, unit=units[-1]) if units else found
