@@ -91,6 +91,20 @@ def test_a_host_that_was_confirmed_and_holds_nothing_was_re_imaged(tmp_path: Pat
     assert "never switched" in report(empty, tmp_path)["problems"][0]
 
 
+def test_nodes_that_yarn_knows_and_the_inventory_does_not_are_named(tmp_path: Path) -> None:
+    nodes = [{"host": "nm1.site", "state": "RUNNING"}, {"host": "nm7.site", "state": "RUNNING"}]
+    made = report({"nm1": {"answer": answer()}}, tmp_path, report_yarn={"answer": {"nodes": nodes, "problem": None}})
+    assert made["problems"][0].startswith("YARN knows nm7.site, the inventory does not")
+    assert 'kafka_natmap_unmanaged_nodes{owner="team"} 1' in made["prometheus"]
+
+
+def test_a_resourcemanager_that_does_not_answer_is_told_and_is_no_problem(tmp_path: Path) -> None:
+    silent = {"answer": {"nodes": [], "problem": "http://rm:8088 refused"}}
+    made = report({"nm1": {"answer": answer()}}, tmp_path, report_yarn=silent)
+    assert made["problems"] == []
+    assert "YARN was not asked: http://rm:8088 refused" in made["lines"]
+
+
 def test_prometheus_can_read_it(tmp_path: Path) -> None:
     made = report({'nm"1\n': {"answer": answer(drift=[DRIFT])}, "nm2": UNREACHABLE}, tmp_path)
     text = made["prometheus"]

@@ -16,6 +16,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils import (
     status_report,
 )
 from ansible_collections.kafka.natmap.plugins.module_utils.host_view import HostView
+from ansible_collections.kafka.natmap.plugins.module_utils.yarn_nodes import unmanaged
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -108,7 +109,8 @@ def status(
         for host in hosts
     ]
     yarn = next((found for host in hosts if (found := hostvars[host].get("report_yarn", {}).get("answer"))), {})
-    strangers: list[str] = []
+    managed = {host: [str(hostvars[host].get("ansible_host") or "")] for host in groups.get("yarn_nodes", ())}
+    strangers = unmanaged(yarn.get("nodes") or (), managed)
     return status_report.report(seen, owner, now, strangers, yarn.get("problem"))
 
 
