@@ -51,7 +51,10 @@ endif
 
 # The doctor of one machine, without inventory or map: BOOTSTRAP=host:port [AS=user], more by ARGS="--json --topic T".
 BOOTSTRAP ?=
-AS ?=
+# make itself has a program of this name.
+ifeq ($(origin AS),default)
+AS :=
+endif
 DOCTOR := PYTHONPATH=ansible/roles/switch/files:ansible/roles/doctor/files python ansible/roles/doctor/files/kafka_doctor.py
 .PHONY: doctor
 doctor: tools ## Name what is wrong between the nodes and Kafka; with BOOTSTRAP=host:port [AS=user] from this machine

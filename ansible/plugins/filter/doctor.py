@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor, map_parser
+from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor, map_parser, yarn_nodes
 
 ROLES = Path(__file__).parents[2] / "roles"
 _KAFKA = ("protocol", "sasl", "vendor")
@@ -70,9 +70,29 @@ def doctor_request(
     return json.dumps({**asked, "node": host, **options})
 
 
-def doctor_reports(hosts: list[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every host's report; a host that gave none is told as one that could not look."""
-    return [_report(host, hostvars[host].get("doctor_result") or {}) for host in hosts]
+def doctor_reports(hosts: list[str], hostvars: Mapping[str, Any], managed: list[str]) -> list[dict[str, Any]]:
+    """Every host's report; a host that gave none is told as one that could not look.
+
+    :param managed: the inventory's YARN nodes, whether asked in this run or not
+    """
+    reports = [_report(host, hostvars[host].get("doctor_result") or {}) for host in hosts]
+    addresses = {one["node"]: one.get("addresses", []) for one in reports}
+    inventory = {host: [hostvars[host].get("ansible_host", host), *addresses.get(host, [])] for host in managed}
+    for report in reports:
+        listed = (report.get("yarn") or {}).get("nodes", [])
+        missing = yarn_nodes.unmanaged(listed, inventory)
+        if missing:
+            _tell_unmanaged(report, missing)
+    return reports
+
+
+def _tell_unmanaged(report: dict[str, Any], missing: list[str]) -> None:
+    said = f"{report['yarn']['resource_manager']} lists {', '.join(missing)}"
+    told = _module("kafka_doctor_findings")
+    added = told.finding("NODE_UNMANAGED", "yarn", said, {"node": report["node"]})
+    report["findings"] = told.ordered([*report["findings"], added])
+    if report["verdict"]["state"] != "blind":
+        report["verdict"] = told.verdict(report["findings"], report["walks"])
 
 
 def _report(host: str, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,12 +111,10 @@ def _report(host: str, result: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _told() -> ModuleType:
-    """The node's own printing, so that both say the same."""
-    spec = importlib.util.spec_from_file_location(
-        "kafka_doctor_told", ROLES / "doctor" / "files" / "kafka_doctor_told.py"
-    )
+@lru_cache(maxsize=4)
+def _module(name: str) -> ModuleType:
+    """A module of the node's own, so that both say the same."""
+    spec = importlib.util.spec_from_file_location(name, ROLES / "doctor" / "files" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -106,12 +124,12 @@ def _told() -> ModuleType:
 
 def doctor_lines(reports: list[dict[str, Any]]) -> list[str]:
     """First the verdict, then the findings, then the ways."""
-    return list(_told().lines(reports))
+    return list(_module("kafka_doctor_told").lines(reports))
 
 
 def doctor_state(reports: list[dict[str, Any]]) -> str:
     """healthy, findings or blind, over all nodes."""
-    return str(_told().state_of(reports))
+    return str(_module("kafka_doctor_told").state_of(reports))
 
 
 def doctor_json(reports: list[dict[str, Any]]) -> str:

@@ -22,12 +22,14 @@ from kafka_doctor_diagnosis import Diagnosis
 from kafka_doctor_exam import Exam
 from kafka_doctor_findings import finding, ordered, verdict
 from kafka_doctor_told import lines
+from kafka_doctor_yarn import Asked, container_findings, discovered
 from kafka_natmap_identity import show
-from kafka_natmap_inspect import account_of, group_of
+from kafka_natmap_inspect import account_of, group_of, own_addresses
 from kafka_natmap_probe import load, run_as
 from kafka_natmap_request import LONGEST, Refused, need, parse_cluster
 from kafka_natmap_scope import Tracker, pairs_to_prove, prove_outsider
 from kafka_natmap_session import Limits
+from kafka_natmap_survey import each
 
 FORMAT = 1
 EXIT = {"healthy": 0, "findings": 1, "blind": 2}
@@ -131,6 +133,7 @@ def look(request: Dict[str, Any], clusters: List[Dict[str, Any]], began: float) 
     """Every scope's user dials every cluster; then the node says what it knows of these ways."""
     until = began + request["deadline"] - AFTER
     findings: List[Dict[str, Any]] = []
+    yarn = Asked(request.get("yarn"))
     identities = [(who, probe) for probe in request["probe"] for who in identities_of(probe, request, findings)]
     tracker = Tracker(clusters)
     rules = Rules(generations(request["owner"]))
@@ -159,15 +162,20 @@ def look(request: Dict[str, Any], clusters: List[Dict[str, Any]], began: float) 
     names = sorted({who["label"] for who, _ in identities})
     if not exams and not findings:
         raise Refused("nobody of the scope is known on this node", "name a user of this node: -e as=USER")
-    return report_of(request, began, names, unique, walks, ordered(findings))
+    report = report_of(request, began, names, unique, walks, ordered(findings))
+    return dict(report, addresses=own_addresses(), yarn=yarn.wait(until + AFTER - time.monotonic()))
 
 
 def identities_of(
     probe: Dict[str, Any], request: Dict[str, Any], findings: List[Dict[str, Any]]
 ) -> List[Dict[str, Any]]:
     """Who dials: the users of the scope, one who has each group, the first of a range; else whoever runs this."""
-    scope = probe.get("scope") or {}
-    found = []
+    scope = dict(probe.get("scope") or {})
+    found: List[Dict[str, Any]] = []
+    if scope.get("discover"):
+        by_yarn = discovered()
+        scope["users"] = list(scope.get("users") or []) + by_yarn["users"]
+        scope["uid_ranges"] = list(scope.get("uid_ranges") or []) + by_yarn["uid_ranges"]
     for user in [probe["user"]] if probe.get("user") else scope.get("users") or []:
         account = account_of(user)
         if account:
@@ -186,6 +194,8 @@ def identities_of(
     if probe.get("scope") is None and not probe.get("user"):
         label = pwd.getpwuid(os.geteuid()).pw_name
         found.append({"uid": None, "gid": None, "groups": [], "label": label})
+    if probe.get("scope") is not None:
+        findings += container_findings(request["node"], scope, found)
     return found
 
 
@@ -196,12 +206,11 @@ def dial(
     heard: List[Any] = []
 
     def work(say: Any) -> None:
-        share = (until - time.monotonic()) / len(clusters)
-        for cluster in clusters:
-            ends = time.monotonic() + share
-            limits = Limits(request["connect_timeout"], request["request_timeout"], ends)
-            exam = Exam(cluster, request, limits)
-            say(exam.run())
+        limits = Limits(request["connect_timeout"], request["request_timeout"], until)
+        options = dict(request, concurrency=max(request["concurrency"] // len(clusters), 3))
+        exams = [Exam(cluster, options, limits) for cluster in clusters]
+        for exam, found in each(Exam.run, exams, len(exams), until + AFTER):
+            say(found if found is not None else exam.told())
             exam.close()
 
     def hear(told: Dict[str, Any]) -> None:

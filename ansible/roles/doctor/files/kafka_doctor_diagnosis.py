@@ -12,6 +12,7 @@ UNREACHED = ("DNS", "NO_ROUTE", "TCP_REFUSED", "TCP_TIMEOUT", "NOT_KAFKA")
 NETWORK = ("TCP_REFUSED", "TCP_TIMEOUT")
 BROKEN_AT = {"DNS": "name", "NO_ROUTE": "route", "TCP_REFUSED": "tcp", "TCP_TIMEOUT": "tcp"}
 LISTENER_ERRORS = (5, 72)
+ANOTHER = ("WRONG_BROKER", "WRONG_CLUSTER")
 
 
 class Diagnosis:
@@ -62,6 +63,7 @@ class Diagnosis:
             "evidence": row["evidence"],
             "latency_ms": row["latency_ms"],
             "balanced": bool(row.get("balanced")),
+            "dead": row["dead"],
         }
         hops = dict(row["hops"])
         self._complete_name(walk, hops, row["addresses"])
@@ -118,8 +120,8 @@ class Diagnosis:
             hops["rule"] = {"state": "unproven" if expected else "ok", "ms": None, "said": said}
         elif rewritten["to"]:
             hops["rule"] = {"state": "ok", "ms": None, "said": "rewritten to " + rewritten["to"]}
-            if expected and rewritten["to"] != expected and not self._our_target(walk, rewritten["to"]):
-                walk["foreign"] = rewritten["to"]
+            if rewritten["to"] != expected and self.request["map"]:
+                walk["old" if self._our_target(walk, rewritten["to"]) else "foreign"] = rewritten["to"]
         elif expected in (None, walk["dialled"], walk["advertised"]):
             hops["rule"] = {
                 "state": "ok",
@@ -151,10 +153,10 @@ class Diagnosis:
         for walk in self.walks:
             if walk["role"] != "bootstrap":
                 self._judge_broker(walk)
-        self._bootstrap()
-        self._mixed()
         self._missing_listeners()
         self._absent_pairs()
+        self._bootstrap()
+        self._mixed()
         self._references()
         return self.findings
 
@@ -166,7 +168,7 @@ class Diagnosis:
             "broker": walk["id"],
             "advertised": walk["advertised"],
             "reachable": walk["reachable"] or "of the map",
-            "address": walk["dialled"] or walk["advertised"],
+            "address": walk["rewritten_to"] or walk["dialled"] or walk["advertised"],
         }
 
     def _mark(self, walk: Dict[str, Any], code: str, name: str, said: str) -> None:
@@ -184,9 +186,16 @@ class Diagnosis:
         if walk["id"] in self.exam["gone"] and code in UNREACHED:
             said = evidence + ", and metadata no longer names broker {}".format(walk["id"])
             return self.add("DOWN_AT_HQ", BROKEN_AT.get(code, "api"), said, **self._of(walk))
-        if walk.get("passed_by") or walk.get("foreign"):
+        if walk.get("old"):
+            self._judge_old_plan(walk)
+        if walk.get("passed_by") or (walk.get("foreign") and code not in ANOTHER):
             return self._judge_rule(walk)
+        if walk.get("foreign"):
+            evidence = walk["evidence"] = "rewritten to {}, the map says {}; {}".format(
+                walk["foreign"], walk["reachable"] or "nothing", evidence
+            )
         if code is None:
+            self._judge_dead_address(walk)
             return self._judge_number(walk)
         if self._wrong_line(walk):
             return None
@@ -206,6 +215,26 @@ class Diagnosis:
         if code == "UNPROVEN" and any(one["code"] == "PROXY_BALANCED" for one in self.findings):
             return None
         return self.add(code, hop, evidence, detail, **self._of(walk))
+
+    def _judge_old_plan(self, walk: Dict[str, Any]) -> None:
+        """The rules of this node are ours, of another map than this one."""
+        about = self._of(walk)
+        if walk["reachable"] is None:
+            said = "it is rewritten to {} by the plan kept here, and the map does not name it".format(walk["old"])
+            return self.add("UNMAPPED_BROKER", "rule", said, "old_plan", "warning", **about)
+        said = "it is rewritten to {} by the plan kept here, and the map says {}".format(walk["old"], walk["reachable"])
+        return self.add("NOT_REWRITTEN", "rule", said, "old_plan", "warning", **about)
+
+    def _judge_dead_address(self, walk: Dict[str, Any]) -> None:
+        """A name with a dead address before a good one: every new connection waits for it."""
+        if not walk["dead"]:
+            return
+        host = parse_address(walk["advertised"])[0]
+        lines = {line[1]: line for line in self.view["hosts"].get(host, [])}
+        foreign = next((lines[ip] for ip in walk["dead"] if ip in lines and not lines[ip][2]), None)
+        said = "{} is {} too, which does not answer".format(host, ", ".join(walk["dead"]))
+        said += " (line {} of /etc/hosts)".format(foreign[0]) if foreign else ""
+        self.add("DNS", "name", said, "hosts_line" if foreign else "dead_address", "warning", **self._of(walk))
 
     def _judge_number(self, walk: Dict[str, Any]) -> None:
         pair = self.pairs.get(walk["advertised"])

@@ -7,10 +7,10 @@ Python 3.6 syntax.
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kafka_doctor_walk import Walk
-from kafka_natmap_identity import Address, Partition, identify, parse_address, show
+from kafka_natmap_identity import PAUSE, TRIES, Address, Partition, identify, parse_address, show
 from kafka_natmap_session import CLUSTER_FRAME, Broken, Limits
 from kafka_natmap_wire import request
 
@@ -96,10 +96,23 @@ class Exam:
         self.tls_names = {parse_address(b["reachable"]): parse_address(b["advertised"])[0] for b in asked["brokers"]}
         self.pool = Pool(options["concurrency"], limits.until)
         self.lock, self.reading = threading.Lock(), threading.Lock()
-        self.rows: List[Dict[str, Any]] = []
         self.sessions: List[Walk] = []
+        self._start(asked["cluster_id"])
+
+    def run(self) -> Dict[str, Any]:
+        """Walk every way; the connections stay open until `close`."""
+        bootstrap = [parse_address(text) for text in self.asked["bootstrap"]]
+        self._all_ways(bootstrap)
+        if self.asked["cluster_id"] is None and self._elected(bootstrap) != self.cluster_id:
+            # The first to answer was of another cluster than most: once more, now that it is known.
+            self._start(self._elected(bootstrap))
+            self._all_ways(bootstrap)
+        return self.told(self._recheck())
+
+    def _start(self, cluster_id: Optional[str]) -> None:
+        self.rows: List[Dict[str, Any]] = []
         self.views: Dict[Address, View] = {}
-        self.cluster_id: Optional[str] = asked["cluster_id"]
+        self.cluster_id = cluster_id
         self.owners: Dict[Address, int] = {}
         self.dialled: Set[Address] = set()
         self.topics: Optional[Topics] = None
@@ -107,18 +120,21 @@ class Exam:
         self.referred = False
         self.references: List[Dict[str, Any]] = []
 
-    def run(self) -> Dict[str, Any]:
-        """Walk every way; the connections stay open until `close`."""
-        bootstrap = [parse_address(text) for text in self.asked["bootstrap"]]
+    def _all_ways(self, bootstrap: List[Address]) -> None:
         for address in bootstrap:
             self.pool.put(lambda address=address: self._bootstrap(address))  # type: ignore[misc]
-        if not bootstrap:
-            self._dial_pairs()
         self.pool.join()
-        if not self.owners and bootstrap:
+        if not self.owners:
             self._dial_pairs()
             self.pool.join()
-        gone = self._recheck()
+
+    def _elected(self, bootstrap: List[Address]) -> Optional[str]:
+        """The cluster that most bootstrap addresses lead to; of equally many the one named first."""
+        ids = [self.views[address].cluster_id for address in bootstrap if address in self.views]
+        return max(ids, key=lambda one: (ids.count(one), -ids.index(one))) if ids else self.cluster_id
+
+    def told(self, gone: Sequence[int] = ()) -> Dict[str, Any]:
+        """What is known by now; a way that has not come to its end is not among the walks."""
         with self.lock:
             return {
                 "name": self.name,
@@ -136,7 +152,7 @@ class Exam:
                 "held": sorted(self.topics.held) if self.topics else [],
                 "in_sync": sorted(self.topics.in_sync) if self.topics else [],
                 "hidden": sorted(self.topics.hidden)[:MOST_TOLD] if self.topics else [],
-                "gone": gone,
+                "gone": list(gone),
                 "references": self.references,
                 "walks": list(self.rows),
             }
@@ -167,6 +183,7 @@ class Exam:
             walk.open()
             answer = walk.step("metadata", lambda: walk.metadata([]), "{self.address} names {result.brokers}")
             view = View(answer)
+            walk.cluster_id = view.cluster_id
             walk.hops["metadata"]["said"] = "it names {} brokers of cluster {}".format(
                 len(view.brokers), view.cluster_id
             )
@@ -205,6 +222,7 @@ class Exam:
         def work() -> None:
             walk.open()
             view = View(walk.step("metadata", lambda: walk.metadata([]), "it answered"))
+            walk.cluster_id = view.cluster_id
             walk.hops["metadata"]["said"] = f"it is of cluster {view.cluster_id}"
             with self.lock:
                 if self.cluster_id is None:
@@ -233,6 +251,7 @@ class Exam:
             latency_ms=walk.latency_ms,
             address=walk.address if connected else None,
             addresses=walk.addresses,
+            dead=walk.dead,
             flow=walk.flow,
         )
         with self.lock:
@@ -297,7 +316,7 @@ class Exam:
         if not groups and OFFSETS_TOPIC in topics.names:
             groups = [ASKING_GROUP]
         for group in groups:
-            answer = walk.ask(request("find_coordinator", 1, group, 0))
+            answer = self._coordinator(walk, group)
             address = (answer.host.lower(), answer.port) if not answer.error_code else None
             self._reference("coordinator", "group " + group, answer.coordinator_id, address, answer.error_code)
         by_id = {node: address for address, node in self.owners.items()}
@@ -307,6 +326,15 @@ class Exam:
                 self._reference("leader", "topic " + topic, None, None, 3)
             for leader, fault in sorted(found):
                 self._reference("leader", "topic " + topic, leader, by_id.get(leader), fault)
+
+    def _coordinator(self, walk: Walk, group: str) -> Any:
+        """The answer to FindCoordinator; a cluster that begins to have groups needs a moment."""
+        for attempt in range(TRIES):
+            time.sleep(min(PAUSE * attempt, self.limits.left(PAUSE * attempt)))
+            answer = walk.ask(request("find_coordinator", 1, group, 0))
+            if answer.error_code != COORDINATOR_NOT_AVAILABLE:
+                break
+        return answer
 
     def _reference(self, role: str, of: str, node: Optional[int], address: Optional[Address], error: int) -> None:
         with self.lock:
@@ -324,9 +352,11 @@ class Exam:
             self.owners.get(parse_address(row["asked"])) for row in self.rows if str(row["code"]).startswith("TCP_")
         }
         missed.discard(None)
-        for walk in [session for session in self.sessions if session.code is None and session.socket is not None]:
+        for walk in [one for one in self.sessions if one.code is None and one.socket is not None]:
             if not missed:
                 break
+            if walk.cluster_id != self.cluster_id:
+                continue
             try:
                 return sorted(
                     node for node in missed if node is not None and node not in View(walk.metadata([])).brokers

@@ -85,7 +85,7 @@ CODES: Dict[str, Code] = {
     "TCP_TIMEOUT": Code(
         "error",
         "packets to {address} are dropped on the way, as a firewall or a NAT without that entry does",
-        "let HQ open {address} for {node}; without a map: make discover BOOTSTRAP={bootstrap}",
+        "let HQ open {address} for {node} in its firewall and its NAT, then make doctor",
     ),
     "MTU_BLACK_HOLE": Code(
         "error",
@@ -206,7 +206,7 @@ DETAILS: Dict[str, Dict[str, str]] = {
     },
     "http": {"cause": "{address} is an HTTP server, no Kafka broker", "mend": "give the port of a Kafka listener"},
     "silent": {
-        "cause": "{address} takes connections and says nothing: a proxy without its broker, or no Kafka",
+        "cause": "{address} takes connections and says nothing: a hung broker, a proxy without its broker, or no Kafka",
         "mend": "let HQ look at what stands behind {address}",
     },
     "not_applied": {"cause": "the map is not applied on {node}", "mend": APPLY},
@@ -215,6 +215,15 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "cause": "the rule for {advertised} is loaded, and connections of {user} pass it by",
         "mend": "nft list ruleset on {node}: look for a chain that comes before ours",
     },
+    "dead_address": {
+        "cause": "one of the addresses of {host} is dead, and new connections wait for it",
+        "mend": "getent ahostsv4 {host} on {node}, then let its owner take the dead address out of DNS",
+    },
+    "old_plan": {"cause": "{node} holds the plan of another map than this one", "mend": APPLY},
+    "no_address": {
+        "cause": "{host} has no address on {node}",
+        "mend": "getent ahostsv4 {host} on {node}; map the name (its hosts line comes with it): " + APPLY,
+    },
     "hosts_line": {
         "cause": "a line of /etc/hosts on {node} leads {host} elsewhere than the map",
         "mend": "take the line named in the evidence out of /etc/hosts on {node}",
@@ -222,6 +231,10 @@ DETAILS: Dict[str, Dict[str, str]] = {
     "no_user": {
         "cause": "the scope's user {user} is unknown on {node}, so no connection of a job there is rewritten",
         "mend": "getent passwd {user} on {node}; name the user that YARN's containers run as in the map's scope",
+    },
+    "containers": {
+        "cause": "YARN's containers on {node} run as {user}, whom the map's scope does not hold",
+        "mend": "set scope: {{users: [{user}]}} or scope: {{discover: yarn}} in the map, then " + APPLY,
     },
     "live": {
         "cause": "a running job has connections from before the rule, which carry past it until they end",

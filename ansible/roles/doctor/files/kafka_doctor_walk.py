@@ -31,6 +31,8 @@ class Walk(Session):
         self.detail = ""
         self.evidence = ""
         self.addresses: List[str] = []
+        self.dead: List[str] = []
+        self.cluster_id: Optional[str] = None
 
     def step(self, name: str, work: Callable[[], Any], said: str) -> Any:
         """Do one hop and note what it gave. Raises Broken, with the hop noted, where it fails."""
@@ -83,6 +85,7 @@ class Walk(Session):
         try:
             return resolve_within(self.host, self.port, self.limits.left(self.limits.connect))
         except Broken as broken:
+            self.detail = "no_address"
             raise Broken("DNS", broken.evidence) from None
 
     def _connect(self) -> None:
@@ -92,6 +95,7 @@ class Walk(Session):
                 return self._connect_to(ip)
             except Broken as broken:
                 failure = broken
+                self.dead.append(ip)
         raise failure or Broken("DNS", f"{self.host} has no IPv4 address on this node")
 
     def _check_api(self) -> None:
