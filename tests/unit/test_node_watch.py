@@ -247,7 +247,7 @@ def watched(machine: Machine, inside: None) -> Iterator[Callable[..., dict[str, 
         one = watching.Watch("a")
         threads.append(threading.Thread(target=one.serve, args=(stop,)))
         threads[0].start()
-        wait(lambda: (machine.run / "watch-a.json").exists())
+        wait(lambda: one.held_until > 0)
         return generation
 
     yield start
