@@ -47,6 +47,16 @@ def _dead(node: Node) -> None:
     _elsewhere(node, {"hq-2": (node.lab.ip("hq-2"), 9)})
 
 
+def _kill(node: Node) -> None:
+    podman.execute(node.lab.container("hq-2"), "systemctl", "kill", "--signal=KILL", "kafka")
+    podman.execute(node.lab.container("hq-2"), "systemctl", "stop", "kafka")
+
+
+def _revive(node: Node) -> None:
+    podman.execute(node.lab.container("hq-2"), "systemctl", "start", "kafka")
+    node.await_brokers()
+
+
 def _overtake(node: Node) -> None:
     rule = f"ip daddr {node.lab.ip('hq-2')} tcp dport 9092 dnat to {node.lab.nat_ip('hq-1')}:9092\n"
     _nft(node.container, _table("overtaker", "output", -150, rule))
@@ -70,3 +80,4 @@ BAD = (
     Bad("another service answers at the reachable address", _another_service, _back),
     Bad("a broker's port is closed", _dead, _back),
 )
+BROKER_DIES = Bad("a broker dies", _kill, _revive)

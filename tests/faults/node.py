@@ -83,15 +83,13 @@ class Node:
         sample = filters.read_map(self.map([(1, "hq-1")]))["sample"]
         return [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in ("nftables", "iptables", "notrack")]
 
-    def map(
-        self, brokers: list[tuple[int, str]], owner: str = "faults", reachable: dict[int, str] | None = None
-    ) -> Map:
+    def map(self, brokers: list[tuple[int, str]], owner: str = "faults") -> Map:
         """A NAT map: each broker id with the host at whose NAT address it is reachable."""
         rows = [
             {
                 "id": number,
                 "advertised": f"{self.lab.ip(f'hq-{number}')}:9092",
-                "reachable": (reachable or {}).get(number, f"{self.lab.nat_ip(host)}:9092"),
+                "reachable": f"{self.lab.nat_ip(host)}:9092",
             }
             for number, host in brokers
         ]
@@ -110,7 +108,10 @@ class Node:
         python = self.facts["interpreter"]
         units = {"main": JINJA.from_string(unit).render(plan=whole, python=python)}
         made = filters.node_bundle(nat_map, self.facts, self.name, groups, texts, units)
-        return filters.switch_request(made, True, window, "faults")
+        asked = json.loads(filters.switch_request(made, True, window, "faults"))
+        for probe in asked["bundle"]["probe"]:
+            probe["deadline"] = min(probe["deadline"], window / 2)
+        return json.dumps(asked)
 
     def remove(self, owner: str = "faults") -> None:
         """Take all of the owner off."""

@@ -19,11 +19,13 @@ from faults.node import Node
 from faults.points import DISARMED, PREPARE, PREPARED, WRITTEN, Point
 from faults.state import holds
 from lab import inventory
-from lab.topology import ROOT
+from lab.topology import BUILD, ROOT
 
 PATIENCE = 40.0
+# Seconds of a switch that is to hang until its undo fires.
+WINDOW = 10
 BAR = 5.0
-FAULTS = ("none", "controller", "channel", "switch", "restart")
+RECORDS = str(BUILD / "faults/records")
 # What differs each time that the same generation is confirmed.
 _VOLATILE = ("/var/lib/kafka-natmap/faults/generation.json", "/var/lib/kafka-natmap/faults/previous.json")
 
@@ -35,20 +37,22 @@ class Case:
     point: Point | None
     fault: str
     bad: Bad | None = None
+    early: bool = False
 
     @property
     def expected(self) -> str:
         if self.bad:
             return "old"
-        dies = self.fault in ("switch", "restart")
+        dies = self.fault in ("switch", "restart", "hang")
         return "old" if dies and self.point not in (WRITTEN, DISARMED) else "new"
 
 
 @dataclass
 class Stage:
-    """A node with an old and a new map, between which the rows are played."""
+    """A node with an old and a new map, between which the rows are played; `bare`: it holds nothing before."""
 
     node: Node
+    bare: bool = False
     old_map: dict[str, Any] = field(init=False)
     new_map: dict[str, Any] = field(init=False)
     new: dict[str, str | None] = field(init=False)
@@ -58,7 +62,8 @@ class Stage:
         node = self.node
         node.place_program()
         node.remove()
-        self.old_map = node.map([(1, "hq-1"), (3, "hq-3")])
+        node.await_brokers()
+        self.old_map = {} if self.bare else node.map([(1, "hq-1"), (3, "hq-3")])
         self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])
         self.to(self.old_map)
         self.to(self.new_map)
@@ -66,7 +71,10 @@ class Stage:
         self.to(self.old_map)
 
     def to(self, nat_map: dict[str, Any]) -> None:
-        """Switch, with nothing in the way."""
+        """Switch, with nothing in the way; an empty map takes all away."""
+        if not nat_map:
+            self.node.remove()
+            return
         said = self.node.ask("switch", self.node.request(nat_map))
         if said.get("state") not in ("confirmed", "unchanged"):
             raise RuntimeError(f"{self.node.name} did not take its map: {json.dumps(said)[:600]}")
@@ -79,6 +87,8 @@ class Stage:
             run = Run(self, case, gate)
             if case.bad:
                 after.callback(case.bad.end, node)
+                if case.early:
+                    case.bad.do(node)
             begun, said = run.through()
             wanted: dict[str, str | None] = dict(old) if case.expected == "old" else self.new
             found, at = node.await_state(wanted, max(0.5, begun + PATIENCE - time.monotonic()))
@@ -100,6 +110,7 @@ class Stage:
         point = case.point
         where = f"{point.step}, about to {point.about_to}" if point else "-"
         change = case.bad.what if case.bad else "a good change"
+        change += ", from the beginning" if case.early else ", the first one" if self.bare else ""
         return {
             "case": f"{change}; {case.fault} at {where}",
             "change": change,
@@ -126,7 +137,7 @@ class Run:
         """Start it, do what the row says, at its points. When the fault was over, and what the caller was told."""
         case = self.case
         stops: list[tuple[Any, Callable[[], float]]] = []
-        if case.bad:
+        if case.bad and not case.early:
             stops.append((self.gate.stop(PREPARED.matcher()), self._turn_bad))
         if case.point:
             fault = (self.gate.stop(case.point.matcher()), getattr(self, f"_{case.fault}"))
@@ -137,21 +148,24 @@ class Run:
             stop.await_reached(PATIENCE)
             begun = act()
             stop.release()
-            if act != self._turn_bad and case.fault in ("switch", "restart"):
-                break
         if case.fault == "none":
             return begun, self.answer()
         return begun, ""
 
     def _start(self) -> None:
         if self.case.fault == "controller":
-            given = ["--limit", self.node.name, "--extra-vars", json.dumps({"nat_map": self.nat_map})]
+            given = [
+                "--limit",
+                self.node.name,
+                "--extra-vars",
+                json.dumps({"nat_map": self.nat_map, "natmap_records": RECORDS}),
+            ]
             command = ["ansible-playbook", "-i", str(inventory.path(self.node.lab.name)), "apply", *given]
             self.process = subprocess.Popen(
                 command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
             )
             return
-        question = self.node.request(self.nat_map)
+        question = self.node.request(self.nat_map, WINDOW if self.case.fault == "hang" else 60)
         self.process = subprocess.Popen(
             self.node.command("switch"),
             stdin=subprocess.PIPE,
@@ -206,6 +220,13 @@ class Run:
         for pid in self.node.processes(b"kafka-natmap.pyz\0switch-now"):
             _kill(pid)
         return time.monotonic()
+
+    def _hang(self) -> float:
+        """It stands still for ever; what counts is the time after the end of its window."""
+        for pid in self.node.processes(b"kafka-natmap.pyz\0switch-now"):
+            os.kill(pid, signal.SIGSTOP)
+        armed = next(one.at for one in self.gate.seen if one.path == "/usr/bin/systemd-run")
+        return armed + WINDOW
 
     def _restart(self) -> float:
         return self.node.restart()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-ROOTS = ("/etc/kafka-natmap", "/var/lib/kafka-natmap", "/etc/systemd/system")
+ROOTS = ("/etc/kafka-natmap", "/var/lib/kafka-natmap", "/etc/systemd/system", "/usr/libexec/kafka-natmap")
 # What a run may leave: the record, and the stages of Ansible's module.
 SPARED = ("/var/lib/kafka-natmap/audit.jsonl",)
 

@@ -60,6 +60,8 @@ def recover(owner):
     with locked("undo of " + owner):
         if mine:
             end_half_done(owner, "the switch died")
+        elif pending_of(owner) is None:
+            run(["systemctl", "stop", "kafka-natmap-undo-%s.timer" % owner])
         sweep(owner)
 
 
