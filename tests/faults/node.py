@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.kafka.natmap.plugins.filter import natmap as filters
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from lab import podman
+from lab import podman, topics
 from lab.topology import ROOT, Lab
 
 HERE = Path(__file__).parent
@@ -82,6 +82,20 @@ class Node:
     def _samples(self) -> list[str]:
         sample = filters.read_map(self.map([(1, "hq-1")]))["sample"]
         return [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in ("nftables", "iptables", "notrack")]
+
+    def await_brokers(self, seconds: float = 60) -> None:
+        """Until every broker proves itself to this node. :raises TimeoutError:"""
+        asked = json.loads(self.request(self.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])))["bundle"]["probe"]
+        question = json.dumps({**asked[0], "path": "reachable"})
+        command = [*self.command("probe"), "--kafka-python", f"{self.stage}/kafka-python.zip"]
+        deadline, seen = time.monotonic() + seconds, ""
+        while time.monotonic() < deadline:
+            said = subprocess.run(command, input=question, capture_output=True, text=True, check=False).stdout
+            seen = " ".join(row["verdict"] for row in json.loads(said or "{}").get("brokers", []))
+            if seen == "OK OK OK":
+                return
+            topics.balance(self.lab)
+        raise TimeoutError(f"the brokers do not prove themselves to {self.name}: {seen or 'no answer'}")
 
     def map(self, brokers: list[tuple[int, str]], owner: str = "faults") -> Map:
         """A NAT map: each broker id with the host at whose NAT address it is reachable."""

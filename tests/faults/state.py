@@ -11,18 +11,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 
 ROOTS = ("/etc/kafka-natmap", "/var/lib/kafka-natmap", "/etc/systemd/system", "/usr/libexec/kafka-natmap")
 # What a run may leave: the record, and the stages of Ansible's module.
 SPARED = ("/var/lib/kafka-natmap/audit.jsonl",)
 
 
-def output(*command):
+def output(*command: str) -> str:
     """What a program prints."""
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
-def described(path):
+def described(path: str) -> dict[str, str]:
     """A file's digest; of a generation also that of its content, which is the same each time it is confirmed."""
     with open(path, "rb") as stream:
         data = stream.read()
@@ -33,7 +34,7 @@ def described(path):
     return found
 
 
-def state():
+def state() -> dict[str, str]:
     """Name to content; files by their SHA-256."""
     found = described("/etc/hosts")
     for line in output("nft", "list", "tables").splitlines():
@@ -53,12 +54,12 @@ def state():
     return found
 
 
-def holds(found, wanted):
+def holds(found: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
     """Whether all names are there with their values, and no others; the volatile ones with any value (null)."""
     return set(found) == set(wanted) and all(value in (None, found[name]) for name, value in wanted.items())
 
 
-def main():
+def main() -> None:
     """Print the state and when it was found (CLOCK_MONOTONIC), at once or when it is the one that is wanted."""
     found = state()
     if len(sys.argv) > 1:

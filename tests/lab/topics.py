@@ -20,6 +20,13 @@ def ensure(lab: Lab) -> None:
         list(pool.map(lambda cluster: _create(lab, *cluster), clusters))
 
 
+def balance(lab: Lab) -> None:
+    """Let each broker of HQ lead its share again, as soon as it is back; by itself Kafka does so after 5 minutes."""
+    command = ("org.apache.kafka.tools.LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+    bootstrap = f"{lab.ip(lab.hq()[0])}:{KAFKA_PORT}"
+    execute(lab.container(lab.hq()[0]), *_COMMAND, *command, "--bootstrap-server", bootstrap)
+
+
 def _create(lab: Lab, host: str, partitions: int) -> None:
     container = lab.container(host)
     try:
