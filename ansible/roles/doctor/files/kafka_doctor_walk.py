@@ -128,8 +128,7 @@ class Walk(Session):
         try:
             self.socket = self.tls.wrap_socket(self.socket, server_hostname=self.tls_name)
         except socket.timeout:
-            self.detail = "handshake"
-            raise Broken("TLS", f"{self.address} did not finish the TLS handshake") from None
+            raise self._judge_handshake(f"it did not end in {self.limits.request:.1f} s") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or ""
             if reason == "CERTIFICATE_VERIFY_FAILED" or isinstance(error, ssl.CertificateError):
