@@ -1,5 +1,7 @@
 """The protocol of a switch: prepare, arm, load, probe, and confirm or undo; or the removal of all of it; or the way back."""
 
+import contextlib
+
 from kafka_natmap_proof import brief, failures, prove
 from kafka_natmap_recovery import end_half_done
 from kafka_natmap_switch import Switch
@@ -29,7 +31,9 @@ def _forward(this, request, stage):
     try:
         changes, before = this.prepare(probe, request.get("window", 60))
     except Refusal as refusal:
-        audit(dict(record, result="refused", why=[refusal.cause]))
+        # A disk without room is refused, and cannot take the record of it.
+        with contextlib.suppress(OSError):
+            audit(dict(record, result="refused", why=[refusal.cause]))
         return dict(result, state="refused", refusal={"cause": refusal.cause, "mend": refusal.mend})
     result.update(changed=bool(changes), diff=diff_of(changes))
     if request.get("check") or not changes:
