@@ -38,7 +38,8 @@ def test_a_neighbour_acts(host: str, number: int) -> None:
     assert seen["code"] == 0, seen["said"]
     assert seen["ready"]
     for what in ("rules", "scoped", "others"):
-        assert seen[what] is not None and seen[what] <= BOUND, f"{what}: {seen}"
+        assert seen[what] is not None, f"{what} did not come back: {seen}"
+        assert seen[what] <= BOUND, f"{what} came back late: {seen}"
 
 
 @pytest.mark.parametrize("host", PROGRAMS)

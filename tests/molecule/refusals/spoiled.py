@@ -21,6 +21,10 @@ with open("/run/flows", "w") as flows:
 """
 _FOREIGN = "table ip site { chain out { type nat hook output priority -100; ip daddr 198.18.32.22 tcp dport 9092 dnat to 203.0.113.9; }; }"
 
+_TAKER = "-d 198.18.32.23 -p tcp --dport 9092 -j DNAT --to-destination 203.0.113.9"
+# The mechanism of each run's map. What cannot even be planned ends an apply before another host is asked: it runs alone.
+RUNS = {"together": "auto", "alone": "auto", "nginx": "nginx_stream"}
+
 
 @dataclass(frozen=True)
 class Spoiled:
@@ -30,7 +34,7 @@ class Spoiled:
     mend: str
     commands: tuple[tuple[str, ...], ...] = ()
     variables: dict[str, Any] = field(default_factory=dict)
-    mechanism: str = "auto"
+    run: str = "together"
 
 
 HOSTS = {
@@ -55,6 +59,7 @@ HOSTS = {
         "nft is not installed",
         "install nftables",
         (("sh", "-c", "mkdir /opt/away; mv /usr/sbin/nft /usr/sbin/iptables* /usr/sbin/xtables* /opt/away"),),
+        run="alone",
     ),
     "plain": Spoiled("does not run systemd", "manage only nodes with systemd"),
     "crowded": Spoiled(
@@ -70,16 +75,13 @@ HOSTS = {
     "foreign-ipt": Spoiled(
         "198.18.32.23:9092 is taken by another rule already: iptables -t nat: -A OUTPUT -d 198.18.32.23/32",
         "let one of the two own it",
-        (
-            ("iptables", "-t", "nat", "-A", "OUTPUT", "-d", "198.18.32.23", "-p", "tcp", "--dport", "9092")
-            + ("-j", "DNAT", "--to-destination", "203.0.113.9"),
-        ),
+        (("sh", "-c", f"iptables -t nat -A OUTPUT {_TAKER}"),),
     ),
     "taken": Spoiled(
         "nginx cannot listen at",
         "ss -ltnp",
         (("systemd-run", "--quiet", "--unit=taken", "--socket-property=ListenStream=0.0.0.0:9092", "/bin/true"),),
-        mechanism="nginx_stream",
+        run="nginx",
     ),
 }
 
@@ -113,16 +115,12 @@ def take_away() -> None:
 
 
 def state(name: str) -> str:
-    """All that a map could change on a host."""
-    return execute(f"{NAME}-{name}", "sh", stdin=STATE)
+    """All that a map could change on a host; the program to ask with may have been moved away, and systemd be missing."""
+    return execute(f"{NAME}-{name}", "sh", "-c", "PATH=$PATH:/opt/away sh -s || :", stdin=STATE)
 
 
-def inventory(mechanism: str) -> dict[str, Any]:
-    """An inventory of the hosts that a map with this mechanism is meant for."""
-    hosts = {
-        name: {"ansible_host": f"{NAME}-{name}", **one.variables}
-        for name, one in HOSTS.items()
-        if one.mechanism == mechanism
-    }
+def inventory(run: str) -> dict[str, Any]:
+    """An inventory of the hosts of a run."""
+    hosts = {name: {"ansible_host": f"{NAME}-{name}", **one.variables} for name, one in HOSTS.items() if one.run == run}
     shared = {"ansible_connection": "containers.podman.podman", "ansible_python_interpreter": "/usr/bin/python3"}
     return {"all": {"vars": shared, "children": {"yarn_nodes": {"hosts": hosts}, "nat_gateways": {"hosts": {}}}}}
