@@ -23,7 +23,7 @@ def hosts_sources(text=None):
     for number, line in enumerate((read_text(HOSTS) if text is None else text or "").splitlines(), 1):
         mark = OUR_BLOCK.match(line)
         if mark:
-            block = mark.group(2) if mark.group(1) == "BEGIN" else None
+            block = mark.group(2).rstrip(":") if mark.group(1) == "BEGIN" else None
         words = line.partition("#")[0].split()
         for name in words[1:]:
             if ":" not in words[0]:
