@@ -40,11 +40,15 @@ class Case:
     early: bool = False
 
     @property
+    def dies(self) -> bool:
+        """Whether the switch itself does not live on."""
+        return self.fault in ("switch", "restart", "hang")
+
+    @property
     def expected(self) -> str:
         if self.bad:
             return "old"
-        dies = self.fault in ("switch", "restart", "hang")
-        return "old" if dies and self.point not in (WRITTEN, DISARMED) else "new"
+        return "old" if self.dies and self.point not in (WRITTEN, DISARMED) else "new"
 
 
 @dataclass
@@ -148,6 +152,8 @@ class Run:
             stop.await_reached(PATIENCE)
             begun = act()
             stop.release()
+            if act != self._turn_bad and case.dies:
+                break
         if case.fault == "none":
             return begun, self.answer()
         return begun, ""
