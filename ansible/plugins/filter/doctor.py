@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,13 +33,13 @@ def doctor_program(roles: str = str(ROLES)) -> str:
 
 
 def _kafka_python() -> dict[str, bytes]:
-    try:
-        import kafka
-    except ImportError:
+    # Found and not imported: the package would load every client.
+    found = PathFinder.find_spec("kafka")
+    if found is None or not found.submodule_search_locations:
         raise AnsibleFilterError(
             "kafka-python is not installed beside Ansible. Mend: make setup, or pip install kafka-python==2.3.*"
-        ) from None
-    root = Path(kafka.__file__).parent
+        )
+    root = Path(found.submodule_search_locations[0])
     paths = [path for name in _KAFKA for path in (root / name).rglob("*.py")]
     paths += [root / name for name in _KAFKA_FILES if (root / name).exists()]
     # The package's own __init__ imports every client, none of which is carried over.

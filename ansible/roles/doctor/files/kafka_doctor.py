@@ -67,10 +67,19 @@ def main(argv: List[str]) -> int:
 
 def answer(data: bytes) -> Dict[str, Any]:
     """The report to a request in JSON."""
+    began = time.monotonic()
     try:
         asked = json.loads(data.decode("utf-8"))
-    except ValueError:
-        return blind({}, "the request is not JSON", "give one JSON object on standard input", time.monotonic())
+        need(isinstance(asked, dict) and isinstance(asked.get("probe"), list), "probe", "a list of clusters by scope")
+        need(
+            all(isinstance(probe, dict) and probe.get("clusters") for probe in asked["probe"]),
+            "probe",
+            "objects with clusters",
+        )
+    except (ValueError, RecursionError):
+        return blind({}, "the request is not JSON", "give one JSON object on standard input", began)
+    except Refused as refused:
+        return blind({}, refused.cause, refused.mend, began)
     return examine(asked)
 
 
