@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -103,6 +104,28 @@ def test_under_the_lock_it_is_looked_at_again(
     node_owners.refuse_held(dict(asked, take_over=["lab"]))
     keep(lib, "lab", generation(**theirs, take_over=["own"]))
     node_owners.refuse_held(asked)
+
+
+def test_one_switch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits for the first, and is told who that is when it waited long enough."""
+    monkeypatch.setattr(system, "RUN", str(tmp_path))
+    with system.locked("owner lab (ann)"):
+        told = r"is being switched by owner lab \(ann\), process \d+, since"
+        with pytest.raises(system.Refusal, match=told), system.locked("owner own", wait=0.2):
+            pytest.fail("two at once")
+        timer = threading.Timer(0.3, lambda: order.append("first"))
+        order: list[str] = []
+        waiter = threading.Thread(target=_wait_for_lock, args=(order,))
+        waiter.start()
+        timer.start()
+        timer.join()
+    waiter.join()
+    assert order == ["first", "second"]
+
+
+def _wait_for_lock(order: list[str]) -> None:
+    with system.locked("owner own", wait=10):
+        order.append("second")
 
 
 # ------------------------------------------------------------ the plan
