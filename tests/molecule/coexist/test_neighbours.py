@@ -1,7 +1,11 @@
-"""While a neighbour acts, our rules stay or are back within 2 s, another user's connection goes on, and theirs are untouched."""
+"""While a neighbour acts, our rules stay or are back within 2 s, another user's connection goes on, and theirs are untouched.
+
+What was seen is written to build/faults/coexist.json.
+"""
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,40 +14,68 @@ from neighbours import HERE, PROGRAMS, on, theirs
 
 BOUND = 2.0
 FOLDER = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+ROWS = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / "build/faults/coexist.json"
 ACTS = [(host, number) for host, program in PROGRAMS.items() for number in range(len(program["acts"]))]
 QUESTION = {"advertised": ["198.18.32.21", 9092], "reachable": ["198.18.35.21", 9092]}
+Seen = dict[str, Any]
 
 
-def witness(host: str, act: list[str]) -> dict[str, Any]:
-    """What was seen on the host while the program acted."""
-    mechanism = "iptables" if PROGRAMS[host]["mechanism"] == "iptables" else "nftables"
-    question = json.dumps({**QUESTION, "mechanism": mechanism, "action": act})
-    on(host, "tee", "/run/question.json", given=question)
+def witness(host: str) -> list[Seen]:
+    """What was seen on a host during each act of its program."""
+    seen: list[Seen] = []
     script = (HERE / "witness.py").read_text()
-    answer: dict[str, Any] = json.loads(on(host, "python3", "-", "/run/question.json", given=script))
-    return answer
+    for act in PROGRAMS[host]["acts"]:
+        mechanism = "iptables" if PROGRAMS[host]["mechanism"] == "iptables" else "nftables"
+        on(host, "tee", "/run/question.json", given=json.dumps({**QUESTION, "mechanism": mechanism, "action": act}))
+        seen.append(json.loads(on(host, "python3", "-", "/run/question.json", given=script)))
+    return seen
+
+
+@pytest.fixture(scope="module")
+def applied() -> dict[str, list[str]]:
+    """The rules of the others after our apply, before they act."""
+    return {host: theirs(host) for host in PROGRAMS}
+
+
+@pytest.fixture(scope="module")
+def seen(applied: dict[str, list[str]]) -> dict[str, list[Seen]]:
+    """Two hosts act at a time, each one act after the other."""
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(PROGRAMS, pool.map(witness, PROGRAMS), strict=True))
+    ROWS.parent.mkdir(parents=True, exist_ok=True)
+    rows = [row(host, number, found[host][number]) for host, number in ACTS]
+    ROWS.write_text(json.dumps(rows, indent=1) + "\n")
+    return found
+
+
+def row(host: str, number: int, one: Seen) -> dict[str, Any]:
+    beside = {
+        "job's new connections": one["scoped"],
+        "another user's connection": one["others"],
+        "the act": one["action"],
+    }
+    case = f"{host}: {' '.join(PROGRAMS[host]['acts'][number])}"
+    holds = one["rules"] is not None and one["rules"] <= BOUND
+    return {"case": case, "value": one["rules"], "unit": "s", "beside": beside, "bar": BOUND, "holds": holds}
 
 
 @pytest.mark.parametrize("host", PROGRAMS)
-def test_our_apply_left_theirs_alone(host: str) -> None:
-    before = (FOLDER / f"{host}.theirs").read_text().splitlines()
-    assert theirs(host) == before
+def test_our_apply_left_theirs_alone(host: str, applied: dict[str, list[str]]) -> None:
+    assert applied[host] == (FOLDER / f"{host}.theirs").read_text().splitlines()
 
 
 @pytest.mark.parametrize(("host", "number"), ACTS)
-def test_a_neighbour_acts(host: str, number: int) -> None:
-    act = PROGRAMS[host]["acts"][number]
-    seen = witness(host, act)
-    print(f"\nSEEN {host:10} {' '.join(act)[:60]:60} {seen}")
-    assert seen["code"] == 0, seen["said"]
-    assert seen["ready"]
+def test_a_neighbour_acts(host: str, number: int, seen: dict[str, list[Seen]]) -> None:
+    one = seen[host][number]
+    assert one["ready"], "the rules, the job's user or the other user were not well before it acted"
+    assert one["code"] == 0, one["said"]
     for what in ("rules", "scoped", "others"):
-        assert seen[what] is not None, f"{what} did not come back: {seen}"
-        assert seen[what] <= BOUND, f"{what} came back late: {seen}"
+        assert one[what] is not None, f"{what} did not come back: {one}"
+        assert one[what] <= BOUND, f"{what} came back late: {one}"
 
 
 @pytest.mark.parametrize("host", PROGRAMS)
-def test_our_repairs_left_theirs_alone(host: str) -> None:
+def test_our_repairs_left_theirs_alone(host: str, seen: dict[str, list[Seen]]) -> None:
     now = theirs(host)
     if PROGRAMS[host].get("same"):
         assert now == (FOLDER / f"{host}.theirs").read_text().splitlines()

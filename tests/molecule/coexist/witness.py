@@ -86,7 +86,7 @@ class Watcher:
             try:
                 for good in look(question):
                     os.write(into, struct.pack("=d?", time.monotonic(), good))
-                    time.sleep(0.01)
+                    time.sleep(0.02)
             finally:
                 # A connection that broke is not good again.
                 os.write(into, struct.pack("=d?", time.monotonic(), False))

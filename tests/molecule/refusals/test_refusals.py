@@ -21,7 +21,8 @@ def play(folder: Path, playbook: str, run: str) -> str:
     hosts.write_text(json.dumps(inventory(run)))
     variables = {"natmap_records": str(folder / run), "natmap_serial": "100%", "refusals_mechanism": RUNS[run]}
     command = ["ansible-playbook", "-i", str(hosts), "-e", f"@{MAP}", "-e", json.dumps(variables), playbook]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    plain = os.environ | {"ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0, done.stdout
     return done.stdout
 
