@@ -249,12 +249,11 @@ class Guard:
 def put_back(generation, names):
     """Load again what is ours of these layers and files; nothing else is touched."""
     this = Switch(generation)
-    this.old = generation
     layers = {name for name in names if name in LAYERS}
-    this.layers = [pair for pair in this.layers if pair[0] in layers]
     state = dict(generation["state"])
-    texts = {name: text for name, text in generation["texts"].items() if name in layers}
-    this.put(texts, generation["texts"], generation["snapshots"], state)
+    for name, layer in this.layers:
+        if name in layers:
+            layer.load(generation["texts"][name], state)
     place = this.path("generation.json")
     if state != generation["state"] or place in names:
         generation["state"] = state

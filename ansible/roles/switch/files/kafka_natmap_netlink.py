@@ -19,7 +19,8 @@ NEW_CHAIN, NEW_RULE, NEW_GENERATION = 3, 6, 15
 TABLE, GENERATION_PID, GENERATION_NAME = 1, 2, 3
 FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 GROUP_IPV4_ROUTE = 7
-BUFFER = 1 << 20
+# A bound, not a reservation: a transaction on ten thousand elements has to fit, or its author is lost.
+BUFFER = 1 << 24
 _SO_RCVBUFFORCE = 33
 _LONGEST_COMMAND = 120
 _NO_LOGIN = (1 << 32) - 1

@@ -1,10 +1,11 @@
 """The watch: notices within 2 s that somebody changed what is ours, names who did, and puts it back or only tells.
 
 nftables, iptables-nft and routes by the kernel's reports, files by inotify; iptables-legacy and nginx are looked at
-every second. It never acts while a switch holds the node, nor while one is unconfirmed.
+every second or more often. It never acts while a switch holds the node, nor while one is unconfirmed.
 """
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -19,7 +20,7 @@ from kafka_natmap_system import ETC, HOSTS, LIB, UNITS, Refusal, locked, read_te
 
 # Seconds: a burst is over when this long nothing came, and is looked at after the second one whatever comes.
 CALM, LATEST = 0.2, 0.7
-POLL = 1.0
+POLL, POLL_BY_PROGRAM = 0.5, 1.0
 BUSY = 0.2
 AGAIN = 5.0
 _ALIVE = 20.0
@@ -39,7 +40,8 @@ class Watch:
         self.poller = select.poll()
         for source in (self.rules, self.routes, self.files):
             self.poller.register(source.fileno(), select.POLLIN)
-        self.polled, self.trackers = 0.0, None
+        self.polled = self.asked = 0.0
+        self.trackers = None
         self.legacy = self._legacy()
         self._watch_files()
 
@@ -100,7 +102,8 @@ class Watch:
     def poll_others(self, at):
         """What reports nothing by itself."""
         self.polled = at
-        if self.legacy:
+        if self.legacy and at >= self.asked + POLL_BY_PROGRAM:
+            self.asked = at
             self.suspect(["iptables"])
         if "nginx" in self.guard.texts() and not self._nginx_lives():
             self.suspect(["nginx"])
@@ -151,6 +154,7 @@ class Watch:
             self.held_until = ended + again
         self.legacy = self._legacy() if not again else self.legacy
         self._watch_files()
+        give_back_memory()
 
     def run(self):
         """Until SIGTERM."""
@@ -185,6 +189,12 @@ class Watch:
         ends = [at + _ALIVE, self.guard.pause_ends()]
         ends += [self.due(), self.polled + POLL if self.must_poll() else None]
         return max(0.0, min(end for end in ends if end is not None) - at)
+
+
+def give_back_memory():
+    """A look at ten thousand entries takes tens of megabytes for a moment: the allocator need not keep them (glibc)."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def tell(text):
