@@ -65,7 +65,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         deadline, wanted = time.monotonic() + float(sys.argv[1]), json.loads(sys.argv[2])
         while not holds(found, wanted) and time.monotonic() < deadline:
-            time.sleep(0.05)
+            time.sleep(0.2)
             found = state()
     json.dump({"at": time.monotonic(), "state": found}, sys.stdout)
 

@@ -113,3 +113,9 @@ def test_secrets_travel_by_standard_input(probe: Callable[..., list[Any]]) -> No
     asked = probe((0, json.dumps(told()), ""))
     proof.prove([{"deadline": 1.0, "clusters": [{"security": {"password": "hidden"}}]}], "reachable", None)
     assert "hidden" not in " ".join(asked[0][0])
+
+
+@pytest.mark.parametrize("verdict", ["WRONG_BROKER", "WRONG_CLUSTER", "NOT_KAFKA"])
+def test_a_pair_that_leads_elsewhere_is_refused_before_anything_changes(verdict: str) -> None:
+    with pytest.raises(proof.Refusal, match=verdict):
+        proof.refuse_if_hopeless(told(row(), row(verdict, id=2)))

@@ -152,6 +152,13 @@ def test_secrets_are_never_repeated(password: str, verdict: str) -> None:
     assert verdicts(result) == [verdict] * 3
 
 
+def test_a_listener_that_is_no_broker_is_named() -> None:
+    with cluster(apis={3: (0, 12), 18: (0, 4), 52: (0, 1)}) as (_, asked):
+        result = run([asked])
+    assert verdicts(result) == ["NOT_KAFKA"] * 3
+    assert "it does not know ListOffsets" in result["brokers"][0]["evidence"]
+
+
 def test_silence_ends_with_the_deadline() -> None:
     began = time.monotonic()
     with ExitStack() as open_:

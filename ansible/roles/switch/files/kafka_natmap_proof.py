@@ -59,11 +59,12 @@ def refuse_if_hopeless(proof):
     """Before anything is changed: a wrong broker behind an address, or no broker at all, ends the run."""
     if proof.get("error"):
         raise Refusal(proof["error"]["cause"], proof["error"]["mend"])
-    wrong = [row for row in proof["brokers"] if row["verdict"] in ("WRONG_BROKER", "WRONG_CLUSTER")]
+    wrong = [row for row in proof["brokers"] if row["verdict"] in ("WRONG_BROKER", "WRONG_CLUSTER", "NOT_KAFKA")]
     if wrong:
         said = "; ".join("%s %s: %s" % (row["verdict"], row["advertised"], row["evidence"]) for row in wrong)
         raise Refusal(
-            "the map leads to the wrong broker: " + first_lines(said), "correct the reachable addresses in the map"
+            "the map does not lead to the right broker: " + first_lines(said),
+            "correct the reachable addresses in the map",
         )
     if not any(alive(row) for row in proof["brokers"]):
         said = [row["evidence"] for row in proof["brokers"]] or [

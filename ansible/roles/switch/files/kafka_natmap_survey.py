@@ -106,7 +106,9 @@ class Cluster:
         try:
             session.open()
             for key, version, name in NEEDED:
-                low, high = session.apis.get(key, (0, -1))
+                if key not in session.apis:
+                    raise Broken("NOT_KAFKA", f"{session.address} is no broker: it does not know {name} (a controller?)")
+                low, high = session.apis[key]
                 if not low <= version <= high:
                     raise Broken("UNPROVEN", f"{session.address} does not take {name} v{version}")
             view = read_metadata(session.ask(request("metadata", 5, [], False)))

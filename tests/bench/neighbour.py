@@ -1,0 +1,61 @@
+"""What another user of a node gets out of its network. Runs on that node as that user.
+
+Arguments: host, port, seconds. Prints a JSON object {connections, megabytes, entries}: new connections a second, megabytes a
+second through one, and the entries of conntrack while 100 connections are open (None: conntrack is not there).
+"""
+
+import contextlib
+import json
+import socket
+import struct
+import sys
+import time
+from typing import Dict, Optional, Tuple
+
+HELD = 100
+
+
+def entries() -> Optional[int]:
+    """Entries of this network namespace."""
+    with contextlib.suppress(OSError), open("/proc/sys/net/netfilter/nf_conntrack_count") as stream:
+        return int(stream.read())
+    return None
+
+
+def new_connections(peer: Tuple[str, int], seconds: float) -> float:
+    """Connections made and ended, a second."""
+    made, begun = 0, time.monotonic()
+    while time.monotonic() - begun < seconds:
+        with socket.create_connection(peer, timeout=3) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.recv(1)
+        made += 1
+    return made / (time.monotonic() - begun)
+
+
+def throughput(peer: Tuple[str, int], seconds: float) -> float:
+    """Megabytes a second into one connection."""
+    block, sent, begun = b"\0" * (1 << 18), 0, time.monotonic()
+    with socket.create_connection(peer, timeout=10) as one:
+        while time.monotonic() - begun < seconds:
+            one.sendall(block)
+            sent += len(block)
+        return sent / 1e6 / (time.monotonic() - begun)
+
+
+def main() -> None:
+    """Measure."""
+    peer, seconds = (sys.argv[1], int(sys.argv[2])), float(sys.argv[3])
+    found: Dict[str, Optional[float]] = {
+        "connections": new_connections(peer, seconds),
+        "megabytes": throughput(peer, seconds),
+    }
+    with contextlib.ExitStack() as held:
+        for _ in range(HELD):
+            held.enter_context(socket.create_connection(peer, timeout=3)).recv(1)
+        found["entries"] = entries()
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
