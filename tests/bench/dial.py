@@ -11,7 +11,6 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, List, Union
 
 # What the listener at the advertised address says; the one at the reachable address says R.
 WRONG = b"W"
@@ -31,13 +30,13 @@ def dial(address: str) -> bytes:
 
 def ended() -> bool:
     """Whether whoever started this has closed our standard input."""
-    return bool(select.select([sys.stdin], [], [], 0)[0]) and not sys.stdin.buffer.read1(1)
+    return bool(select.select([sys.stdin], [], [], 0)[0]) and not sys.stdin.read(1)
 
 
-def run(asked: Dict[str, Union[List[str], int, float]]) -> Dict[str, float]:
+def run(asked: dict[str, list[str] | int | float]) -> dict[str, float]:
     """Dial at an even pace; a connection that came late is not made up for."""
     addresses, rate = list(asked["addresses"]), float(asked["rate"])  # type: ignore[arg-type]
-    took: List[float] = []
+    took: list[float] = []
     made = failed = unrewritten = 0
     due = time.monotonic()
     while made < int(asked["connections"]) or not ended():  # type: ignore[arg-type]

@@ -10,19 +10,18 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, Optional, Tuple
 
 HELD = 100
 
 
-def entries() -> Optional[int]:
+def entries() -> int | None:
     """Entries of this network namespace."""
     with contextlib.suppress(OSError), open("/proc/sys/net/netfilter/nf_conntrack_count") as stream:
         return int(stream.read())
     return None
 
 
-def new_connections(peer: Tuple[str, int], seconds: float) -> float:
+def new_connections(peer: tuple[str, int], seconds: float) -> float:
     """Connections made and ended, a second."""
     made, begun = 0, time.monotonic()
     while time.monotonic() - begun < seconds:
@@ -33,7 +32,7 @@ def new_connections(peer: Tuple[str, int], seconds: float) -> float:
     return made / (time.monotonic() - begun)
 
 
-def throughput(peer: Tuple[str, int], seconds: float) -> float:
+def throughput(peer: tuple[str, int], seconds: float) -> float:
     """Megabytes a second into one connection."""
     block, sent, begun = b"\0" * (1 << 18), 0, time.monotonic()
     with socket.create_connection(peer, timeout=10) as one:
@@ -46,7 +45,7 @@ def throughput(peer: Tuple[str, int], seconds: float) -> float:
 def main() -> None:
     """Measure."""
     peer, seconds = (sys.argv[1], int(sys.argv[2])), float(sys.argv[3])
-    found: Dict[str, Optional[float]] = {
+    found: dict[str, float | None] = {
         "connections": new_connections(peer, seconds),
         "megabytes": throughput(peer, seconds),
     }

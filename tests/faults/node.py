@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,8 @@ class Node:
 
     lab: Lab
     name: str
-    stage: str = field(default="/run/kafka-natmap/stage-faults")
+    stage: str = "/run/kafka-natmap/stage-faults"
+    _facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def container(self) -> str:
@@ -74,14 +74,16 @@ class Node:
             raise RuntimeError(f"{verb} on {self.name}: {done.stderr.strip()}") from None
         return answer
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What `inspect` answers, taken once."""
-        return self.ask("inspect", filters.questions(self.map(list(enumerate(self.lab.hq(), 1))), *self._samples()))
-
-    def _samples(self) -> list[str]:
-        sample = filters.read_map(self.map([(1, "hq-1")]))["sample"]
-        return [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in ("nftables", "iptables", "notrack")]
+    def inspect(self, nat_map: Map) -> dict[str, Any]:
+        """What `inspect` answers for a map, taken once for each."""
+        key = json.dumps(nat_map)
+        if key not in self._facts:
+            sample = filters.read_map(nat_map)["sample"]
+            kinds = ("nftables", "iptables", "notrack")
+            texts = [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in kinds]
+            self._facts[key] = self.ask("inspect", filters.questions(nat_map, *texts))
+        found: dict[str, Any] = self._facts[key]
+        return found
 
     def await_brokers(self, seconds: float = 60) -> None:
         """Until every broker proves itself to this node. :raises TimeoutError:"""
@@ -110,26 +112,25 @@ class Node:
         clusters = {"hq": {"brokers": rows}}
         return {"owner": owner, "scope": {"users": ["yarn"]}, "mechanism": "nftables", "clusters": clusters}
 
-    def request(self, nat_map: Map, window: int = 60) -> str:
+    def request(self, nat_map: Map, window: int = 60, probe: bool = True) -> str:
         """What the switch is asked for this map, made as the roles make it."""
-        groups = ["yarn_nodes"]
-        plan = filters.node_plan(nat_map, self.facts, self.name, groups)
+        groups, facts = ["yarn_nodes"], self.inspect(nat_map)
+        plan = filters.node_plan(nat_map, facts, self.name, groups)
         if plan["problems"]:
             raise ValueError("; ".join(plan["problems"]))
         whole = json.loads(plan["text"])
         texts = {kind: JINJA.get_template(file).render(plan=whole) for kind, (file, key) in TEXTS.items() if whole[key]}
         unit = (ROOT / "ansible/roles/switch/templates/kafka-natmap.service.j2").read_text()
-        python = self.facts["interpreter"]
-        units = {"main": JINJA.from_string(unit).render(plan=whole, python=python)}
-        made = filters.node_bundle(nat_map, self.facts, self.name, groups, texts, units)
-        asked = json.loads(filters.switch_request(made, True, window, "faults"))
-        for probe in asked["bundle"]["probe"]:
-            probe["deadline"] = min(probe["deadline"], window / 2)
+        units = {"main": JINJA.from_string(unit).render(plan=whole, python=facts["interpreter"])}
+        made = filters.node_bundle(nat_map, facts, self.name, groups, texts, units)
+        asked = json.loads(filters.switch_request(made, probe, window, "tests"))
+        for question in asked["bundle"]["probe"]:
+            question["deadline"] = min(question["deadline"], window / 2)
         return json.dumps(asked)
 
     def remove(self, owner: str = "faults") -> None:
         """Take all of the owner off."""
-        self.ask("switch", json.dumps({"bundle": filters.removal(owner), "who": "faults"}))
+        self.ask("switch", json.dumps({"bundle": filters.removal(owner), "who": "tests"}))
 
     def state(self) -> State:
         """All that is ours on the node, now: rules without counters, and files by content; see state.py."""
