@@ -129,3 +129,15 @@ def test_the_records_of_other_owners_say_nothing_of_this_one() -> None:
     line = rollout.audit_record(summed, NOW, "ann", "apply", "other", "")
     assert status_report.last_known(line, "team") == {}
     assert status_report.last_known(line, "other") == {"nm1": NOW}
+
+
+def test_a_host_is_known_by_what_it_calls_itself(tmp_path: Path) -> None:
+    """The inventory's name for a host, YARN's and its own may all differ."""
+    known = [{"host": f"worker{n}", "state": "RUNNING", "addresses": [f"10.0.0.{n}"]} for n in (1, 2)]
+    asked = {"answer": {"nodes": known, "resource_manager": "http://master:8088", "problem": None}}
+    here = {"nm-a": {"answer": answer(known_as=["127.0.0.1", "10.0.0.1"])}}
+    problems = report(here, tmp_path, report_yarn=asked)["problems"]
+    assert [one for one in problems if "YARN knows" in one and "worker2" in one and "worker1" not in one]
+    assert report(here, tmp_path, report_yarn=asked, ansible_host="worker2")["problems"] == problems
+    here["nm-b"] = {"answer": answer(known_as=["worker2"])}
+    assert report(here, tmp_path, report_yarn=asked)["problems"] == []

@@ -109,9 +109,15 @@ def status(
         for host in hosts
     ]
     yarn = next((found for host in hosts if (found := hostvars[host].get("report_yarn", {}).get("answer"))), {})
-    managed = {host: [str(hostvars[host].get("ansible_host") or "")] for host in groups.get("yarn_nodes", ())}
+    managed = {host: _known_as(hostvars[host]) for host in groups.get("yarn_nodes", ())}
     strangers = unmanaged(yarn.get("nodes") or (), managed)
     return status_report.report(seen, owner, now, strangers, yarn.get("problem"))
+
+
+def _known_as(facts: Mapping[str, Any]) -> list[str]:
+    """Other names and the addresses of a host: Ansible's, and its own where it has answered."""
+    answer = facts.get("report_status", {}).get("answer") or {}
+    return [str(facts.get("ansible_host") or ""), *answer.get("known_as", ())]
 
 
 def _needed(facts: Mapping[str, Any], groups: Mapping[str, Sequence[str]], host: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import platform
 import pwd
 import re
+import socket
 import sys
 import threading
 import time
@@ -194,6 +195,11 @@ def own_addresses():
     """The node's own IPv4 addresses."""
     _, out, _ = run(["ip", "-4", "-o", "address", "show"])
     return sorted(set(re.findall(r"inet ([\d.]+)", out)))
+
+
+def known_as():
+    """By what others may know this node: its own name and addresses."""
+    return sorted({socket.gethostname(), *own_addresses()})
 
 
 def resolves(names):

@@ -6,7 +6,7 @@ import re
 import shlex
 
 from kafka_natmap_drift import differences, enabled
-from kafka_natmap_inspect import hosts_lines
+from kafka_natmap_inspect import hosts_lines, known_as
 from kafka_natmap_system import LIB, PROGRAM, RUN, UNITS, digest_of_texts, read_json, read_text, run, which
 
 # Units that start YARN's NodeManager, themselves or as an agent, and what they must wait for.
@@ -27,6 +27,7 @@ def status(owner):
     pending = read_json(os.path.join(home, "pending.json"))
     answer = {"owner": owner, "state": _state(owner, home, generation, pending), "confirmed": False}
     answer.update(digest=None, since=None, who=None, counters=[], drift=[], notices=[])
+    answer["known_as"] = known_as()
     answer["watch"], noticed = watch_of(owner, generation)
     if generation is None:
         answer["reboot_safe"] = {"safe": False, "why": ["no plan of %s is confirmed here" % owner]}
