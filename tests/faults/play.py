@@ -96,7 +96,7 @@ class Stage:
             begun, said = run.through()
             wanted: dict[str, str | None] = dict(old) if case.expected == "old" else self.new
             found, at = node.await_state(wanted, max(0.5, begun + PATIENCE - time.monotonic()))
-            failed_at = run.failed_probe()
+            failed_at, at = run.failed_probe(), min(at, run.recorded() or at)
         since = begun if failed_at is None else max(begun, failed_at)
         state = "old" if found == old else "new" if holds(found, self.new) else "neither"
         row = self._row(case, state, at - since, said or run.answer())
@@ -193,6 +193,10 @@ class Run:
         except ValueError:
             return "nothing"
         return str(said.get("state") or said["error"]["cause"])
+
+    def recorded(self) -> float | None:
+        """When the node wrote its result down: the state was reached by then, though our own look came later."""
+        return next((one.at for one in self.gate.seen if one.path == "/var/lib/kafka-natmap/audit.jsonl"), None)
 
     def failed_probe(self) -> float | None:
         """When the switch began to go back after its probe, if it did."""

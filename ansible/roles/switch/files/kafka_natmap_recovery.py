@@ -25,10 +25,10 @@ def end_half_done(owner, why):
 
     :param why: for the record
     """
+    sweep(owner)
     pending = pending_of(owner)
     if not pending:
         return
-    sweep(owner)
     this = Switch(pending["bundle"])
     record = {"owner": owner, "digest": pending["bundle"]["digest"]}
     if this.old and this.old != pending["old"]:
@@ -58,11 +58,10 @@ def recover(owner):
     if not mine and os.environ.get("SERVICE_RESULT") == "success":
         return
     with locked("undo of " + owner):
-        if mine:
+        if mine or pending is None:
             end_half_done(owner, "the switch died")
-        elif pending_of(owner) is None:
+        if pending_of(owner) is None:
             run(["systemctl", "stop", "kafka-natmap-undo-%s.timer" % owner])
-        sweep(owner)
 
 
 def sweep(owner):
