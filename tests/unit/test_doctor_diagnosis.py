@@ -258,6 +258,15 @@ def test_coordinators_and_leaders_follow_their_broker() -> None:
     ]
 
 
+def test_a_group_without_coordinator_and_a_topic_without_leader() -> None:
+    references = [
+        {"role": "coordinator", "of": "group etl", "id": -1, "address": None, "error": 15},
+        {"role": "leader", "of": "topic orders", "id": -1, "address": None, "error": 72},
+    ]
+    made = diagnose(exam(GOOD, references=references))
+    assert [one["detail"] for one in made.findings] == ["no_coordinator", "no_leader"]
+
+
 # ------------------------------------------------------------ findings themselves
 
 

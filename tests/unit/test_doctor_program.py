@@ -244,6 +244,14 @@ def test_alike_findings_of_many_nodes_stand_once() -> None:
     assert json.loads(filters.doctor_json(reports))["state"] == "findings"
 
 
+def test_many_nodes_stand_in_a_matrix() -> None:
+    hosts = [f"nm{number}" for number in range(9)]
+    lines = filters.doctor_lines(filters.doctor_reports(hosts, {host: answered(host) for host in hosts}, []))
+    assert lines[0].startswith("HEALTHY: 9 ways")
+    assert sum("ok 1.0 ms" in line for line in lines) == 9
+    assert len(lines) == 4 + 9, lines
+
+
 def test_a_host_that_gave_nothing_could_not_look() -> None:
     result = {"nm1": {"doctor_result": {"unreachable": True, "msg": "no route"}}, "nm2": answered("nm2"), "nm3": {}}
     reports = filters.doctor_reports(["nm1", "nm2", "nm3"], result, [])

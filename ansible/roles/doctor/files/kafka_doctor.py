@@ -164,6 +164,7 @@ def look(request: Dict[str, Any], clusters: List[Dict[str, Any]], began: float) 
         seen = Diagnosis(exam, asked, request, who, dict(view, rewritten=rewritten))
         findings += seen.examine()
         walks += seen.walks
+    findings = [one for one in findings if not known_elsewhere(one, exams)]
     findings += nginx_findings(request, walks)
     scrub(findings + walks, clusters)
     told = [cluster_told(exam) for _, exam, _ in exams]
@@ -252,6 +253,14 @@ def dialled(exams: List[Any]) -> List[str]:
 def cluster_told(exam: Dict[str, Any]) -> Dict[str, Any]:
     brokers = {str(node): address for address, node in sorted(exam["owners"], key=lambda pair: pair[1])}
     return {"name": exam["name"], "cluster_id": exam["cluster_id"], "protocol": exam["protocol"], "brokers": brokers}
+
+
+def known_elsewhere(one: Dict[str, Any], exams: List[Any]) -> bool:
+    """A topic is asked of every cluster, and need be in one."""
+    if one["detail"] != "no_topic":
+        return False
+    told = [about for _, exam, _ in exams for about in exam["references"] if about["id"] is not None]
+    return any(one["cause"].startswith(about["of"] + " ") for about in told)
 
 
 def leftover_findings(request: Dict[str, Any], rules: Rules, scoped: Any) -> List[Dict[str, Any]]:

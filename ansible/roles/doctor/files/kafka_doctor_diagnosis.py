@@ -11,7 +11,8 @@ from kafka_natmap_identity import parse_address, show
 UNREACHED = ("DNS", "NO_ROUTE", "TCP_REFUSED", "TCP_TIMEOUT", "NOT_KAFKA")
 NETWORK = ("TCP_REFUSED", "TCP_TIMEOUT")
 BROKEN_AT = {"DNS": "name", "NO_ROUTE": "route", "TCP_REFUSED": "tcp", "TCP_TIMEOUT": "tcp"}
-LISTENER_ERRORS = (5, 72)
+# Of the protocol: none, LEADER_NOT_AVAILABLE, COORDINATOR_NOT_AVAILABLE, LISTENER_NOT_FOUND.
+NO_LEADER = (0, 5, 15, 72)
 ANOTHER = ("WRONG_BROKER", "WRONG_CLUSTER")
 
 
@@ -380,11 +381,10 @@ class Diagnosis:
             about = {"broker": one["id"], "advertised": one["address"], "of": one["of"]}
             walk = by_address.get(one["address"])
             if one["role"] == "leader" and one["id"] is None:
-                self.add(
-                    code, "metadata", "{} is not there, or may not be seen by this user".format(one["of"]), **about
-                )
-            elif one["address"] is None and one["error"] in (0, 15) + LISTENER_ERRORS:
-                self.add(code, "metadata", "the cluster names none (error {})".format(one["error"]), **about)
+                self.add(code, "metadata", "no metadata holds it", "no_topic", **about)
+            elif one["address"] is None and one["error"] in NO_LEADER:
+                detail = "no_leader" if one["role"] == "leader" else "no_coordinator"
+                self.add(code, "metadata", "the cluster names none (error {})".format(one["error"]), detail, **about)
             elif walk is not None and walk["state"] == "broken":
                 said = "{}'s {} is broker {}: {}".format(one["of"], one["role"], one["id"], walk["evidence"])
                 hop = next((hop["name"] for hop in walk["hops"] if hop["state"] == "broken"), "identity")

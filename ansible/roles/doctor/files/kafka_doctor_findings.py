@@ -236,6 +236,18 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "cause": "YARN's containers on {node} run as {user}, whom the map's scope does not hold",
         "mend": "set scope: {{users: [{user}]}} or scope: {{discover: yarn}} in the map, then " + APPLY,
     },
+    "no_topic": {
+        "cause": "{of} is not there, or this user may not see it",
+        "mend": "kafka-topics.sh --describe; or kafka-acls.sh --add --operation Describe for the job's user",
+    },
+    "no_leader": {
+        "cause": "{of} has partitions without a leader that this listener knows",
+        "mend": "kafka-topics.sh --describe --unavailable-partitions, and let HQ look at the brokers that hold them",
+    },
+    "no_coordinator": {
+        "cause": "the cluster names no coordinator for {of}, so its consumers cannot join",
+        "mend": "let HQ look at the partitions of __consumer_offsets: kafka-topics.sh --describe --unavailable-partitions",
+    },
     "live": {
         "cause": "a running job has connections from before the rule, which carry past it until they end",
         "mend": "restart that job, or ss -K dst {ip} dport = {port} on {node}",

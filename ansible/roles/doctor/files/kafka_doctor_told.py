@@ -8,7 +8,8 @@ STATES = {"healthy": "HEALTHY", "findings": "FINDINGS", "blind": "COULD NOT LOOK
 
 def lines(reports: Sequence[Dict[str, Any]]) -> List[str]:
     """Everything that one or many nodes said."""
-    return fleet_verdict(reports) + [""] + finding_lines(reports) + way_lines(reports)
+    ways = way_lines(reports) if len(reports) <= MOST_NODES else matrix_lines(reports)
+    return fleet_verdict(reports) + [""] + finding_lines(reports) + ways
 
 
 def fleet_verdict(reports: Sequence[Dict[str, Any]]) -> List[str]:
@@ -82,6 +83,26 @@ def way_lines(reports: Sequence[Dict[str, Any]]) -> List[str]:
                 )
             )
     return table(("node", "as", "cluster", "role", "asked", "reached at", "connect", "hops"), rows) if rows else []
+
+
+def matrix_lines(reports: Sequence[Dict[str, Any]]) -> List[str]:
+    """Nodes x brokers, where single ways would be too many lines."""
+    brokers: Dict[Any, str] = {}
+    for walk in (walk for report in reports for walk in report["walks"] if walk["role"] == "broker"):
+        name = walk["advertised"] if walk["id"] is None else walk["id"]
+        brokers.setdefault((walk["cluster"], str(name).zfill(12)), "{} {}".format(walk["cluster"], name))
+    columns = [brokers[key] for key in sorted(brokers)]
+    rows = []
+    for report in reports:
+        cells = {}
+        for walk in report["walks"]:
+            name = "{} {}".format(walk["cluster"], walk["advertised"] if walk["id"] is None else walk["id"])
+            if walk["role"] == "broker" and cells.get(name, "ok").startswith("ok"):
+                cells[name] = "ok {:.1f} ms".format(walk["latency_ms"] or 0) if walk["state"] == "ok" else trail(walk)
+        asked = [walk for walk in report["walks"] if walk["role"] == "bootstrap"]
+        good = "{} of {}".format(sum(walk["state"] == "ok" for walk in asked), len(asked))
+        rows.append([report["node"], good] + [cells.get(column, "-") for column in columns])
+    return table(["node", "bootstrap"] + columns, rows)
 
 
 def trail(walk: Dict[str, Any]) -> str:
