@@ -93,13 +93,21 @@ property: tools ## Generated maps against the real nft, iptables and nginx
 molecule: ready ## Every mechanism by real connections: all scenarios on one lab, which goes at the end
 	@bash tests/molecule/run.sh $(RESULTS)/molecule.xml
 
-e2e: lab-up ## The whole story of the demo with fewer records
-	@$(PYTEST) tests/e2e --junitxml=$(RESULTS)/e2e.xml
+e2e: lab-up ## The whole story of the demo with fewer records, and a few faults
+	@$(PYTEST) tests/e2e tests/faults --junitxml=$(RESULTS)/e2e.xml
 
 test: ## All tests, the quick ones first; ends with the count
 	@rm -rf $(RESULTS)
 	@for stage in $(TEST_STAGES); do echo "== $$stage"; $(MAKE) --no-print-directory $$stage || exit 1; done
 	@$(PYTHON) tests/summary.py $(RESULTS)
+
+.PHONY: bench-switch faults-switch
+MEASURE = PYTHONPATH=tests:tests/.collections python -m
+bench-switch: ready ## What a switch costs, side by side: build/bench/switch.json (about 15 minutes)
+	@$(MEASURE) bench $(ARGS)
+
+faults-switch: ready ## Every step of a switch by every fault: build/faults/switch.json (about 6 minutes)
+	@$(MEASURE) faults $(ARGS)
 
 OUT ?= build
 .PHONY: collection

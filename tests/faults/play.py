@@ -39,6 +39,16 @@ class Case:
     bad: Bad | None = None
     early: bool = False
 
+    def __str__(self) -> str:
+        where = f"{self.point.step}, about to {self.point.about_to}" if self.point else "-"
+        return f"{self.change}; {self.fault} at {where}"
+
+    @property
+    def change(self) -> str:
+        """What is changed, in words."""
+        said = self.bad.what if self.bad else "a good change"
+        return f"{said}, from the beginning" if self.early else said
+
     @property
     def dies(self) -> bool:
         """Whether the switch itself does not live on."""
@@ -113,8 +123,7 @@ class Stage:
     def _row(self, case: Case, state: str, seconds: float, said: str) -> dict[str, Any]:
         point = case.point
         where = f"{point.step}, about to {point.about_to}" if point else "-"
-        change = case.bad.what if case.bad else "a good change"
-        change += ", from the beginning" if case.early else ", the first one" if self.bare else ""
+        change = f"{case.change}, the first one" if self.bare else case.change
         return {
             "case": f"{change}; {case.fault} at {where}",
             "change": change,
