@@ -109,6 +109,10 @@ bench-switch: ready ## What a switch costs, side by side: build/bench/switch.jso
 faults-switch: ready ## Every step of a switch by every fault: build/faults/switch.json (about 6 minutes)
 	@$(MEASURE) faults $(ARGS)
 
+.PHONY: faults-watch
+faults-watch: ready ## Foreign changes on a node, and how soon its watch has answered them (3 min; ARGS="--lab NAME")
+	@PYTHONPATH=tests:tests/.collections python -m faults.watch $(ARGS)
+
 OUT ?= build
 .PHONY: collection
 collection: tools ## Build the collection's tarball into build/, the templates in it
