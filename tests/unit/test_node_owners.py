@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import kafka_natmap_node as node_program
 import kafka_natmap_owners as node_owners
 import kafka_natmap_system as system
 import pytest
@@ -121,6 +122,18 @@ def test_one_switch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         timer.join()
     waiter.join()
     assert order == ["first", "second"]
+
+
+def test_a_switch_that_waited_long_enough_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a result of its host, so that the roll-out's summary has it; nothing else was done."""
+    monkeypatch.setattr(system, "RUN", str(tmp_path))
+    asked, said = tmp_path / "request.json", tmp_path / "answer.json"
+    asked.write_text(json.dumps({"bundle": {"owner": "own", "digest": "d"}, "lock_wait": 0.1}))
+    with system.locked("owner lab (ann)"):
+        node_program.switch_now(str(asked), str(said))
+    result = json.loads(said.read_text())
+    assert (result["state"], result["changed"], result["digest"]) == ("refused", False, "d")
+    assert "owner lab (ann)" in result["refusal"]["cause"]
 
 
 def _wait_for_lock(order: list[str]) -> None:

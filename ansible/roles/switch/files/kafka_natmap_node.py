@@ -25,7 +25,7 @@ from kafka_natmap_proof import brief, prove
 from kafka_natmap_protocol import preview, switch
 from kafka_natmap_recovery import boot, recover, undo, what_is_left
 from kafka_natmap_status import status
-from kafka_natmap_system import LIB, PROGRAM, Refusal, locked, read_json, read_text, run, unlink, write_text
+from kafka_natmap_system import LIB, PROGRAM, Busy, Refusal, locked, read_json, read_text, run, unlink, write_text
 
 VERBS = (
     "inspect",
@@ -126,6 +126,9 @@ def switch_now(asked, answer):
     try:
         with locked("owner %s (%s)" % (owner, request.get("who")), request.get("lock_wait", 30.0)):
             result = switch(request, os.path.dirname(asked))
+    except Busy as busy:
+        result = {"changed": False, "digest": request["bundle"].get("digest"), "steps": [], "diff": [], "proof": None}
+        result.update(state="refused", refusal={"cause": busy.cause, "mend": busy.mend})
     except Refusal as refusal:
         result = {"error": {"cause": refusal.cause, "mend": refusal.mend}}
     except OSError as error:

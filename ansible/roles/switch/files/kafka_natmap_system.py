@@ -30,6 +30,10 @@ class Refusal(Exception):
         self.mend = mend
 
 
+class Busy(Refusal):
+    """Another switch runs on this node."""
+
+
 def run(argv, text=None, timeout=60.0):
     """Run a program; its exit code, standard output and standard error."""
     environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
@@ -138,7 +142,7 @@ def locked(who, wait=30.0):
                 if time.monotonic() > deadline:
                     stream.seek(0)
                     holder = stream.read().strip() or "another run"
-                    raise Refusal(
+                    raise Busy(
                         "the node is being switched by %s" % holder, "wait until it has ended, then run again"
                     ) from None
                 time.sleep(0.1)
