@@ -1,8 +1,9 @@
 """Dial addresses again and again, and count what answers. Runs on a node as one of its users.
 
 Arguments: a JSON object {addresses, connections, rate, limit}. At least that many connections are made, and on until standard
-input ends, `rate` a second in all; each is one byte read and an abortive end, so that no port stays taken. Prints a JSON
-object {made, failed, unrewritten, p99} (p99: milliseconds from connect to the byte).
+input ends, `rate` a second in all; each is one byte read and an abortive end, so that no port stays taken. Prints `enough`
+when it has made that many, at the end a JSON object {made, failed, unrewritten, p99} (p99: milliseconds from connect to
+the byte).
 """
 
 import json
@@ -43,6 +44,8 @@ def run(asked: dict[str, list[str] | int | float]) -> dict[str, float]:
         begun = time.monotonic()
         said = dial(addresses[made % len(addresses)])
         took.append(time.monotonic() - begun)
+        if made + 1 == asked["connections"]:
+            print("enough", flush=True)
         made, failed, unrewritten = made + 1, failed + (said == b""), unrewritten + (said == WRONG)
         due = max(due + 1 / rate, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))

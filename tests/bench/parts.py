@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import time
@@ -33,6 +34,11 @@ class Helper:
         """Its next line."""
         assert self.process.stdout is not None
         return self.process.stdout.readline()
+
+    def has_said(self) -> bool:
+        """Whether a line waits to be read."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def end(self) -> str:
         """Close its standard input, which it takes as the end; what it has printed."""
