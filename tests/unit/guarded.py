@@ -40,25 +40,26 @@ class Machine:
     def generation(self) -> Path:
         return self.lib / "a" / "generation.json"
 
-    def confirm(self, natmap: Any, drift: str = "repair", load: bool = True, **facts: Any) -> dict[str, Any]:
-        """Put a map's layers on this node and keep them, as a switch leaves it."""
+    def confirm(
+        self, natmap: Any, drift: str = "repair", more: dict[str, str] | None = None, **facts: Any
+    ) -> dict[str, Any]:
+        """Put a map's layers on this node and keep them, as a switch leaves it; ``more`` texts by layer beside them."""
         plan = planned(natmap, node(**facts))
-        texts = {LAYER_OF[name]: text for name, text in printed(plan).items() if name in LAYER_OF}
+        texts = (more or {}) | {LAYER_OF[name]: text for name, text in printed(plan).items() if name in LAYER_OF}
         if plan.exempt:
             texts["notrack"] = JINJA.get_template("notrack.nft.j2").render(plan=plan.as_dict())
         units = {UNIT: "[Unit]\n"}
         made = bundle.make_bundle(natmap, plan, node(**facts), texts, units, sys.executable, drift)
         layers = dict(layers_of({**made["names"], "owner": "a"}))
         state: dict[str, Any] = {}
+        for folder in (self.lib / "a", self.etc / "a"):
+            folder.mkdir(exist_ok=True)
         for name, text in texts.items():
-            if load:
-                layers[name].load(text, state)
-        snapshots = {name: layers[name].snapshot() if load else text for name, text in texts.items()}
+            layers[name].load(text, state)
+        snapshots = {name: layers[name].snapshot() for name in texts}
         made.update(state=state, since="2026-01-01T00:00:00Z", by="ops", snapshots=snapshots)
         made["digest"] = digest_of_texts({key: made[key] for key in ("owner", "texts", "units")})
         (self.units / UNIT).write_text(units[UNIT])
-        for folder in (self.lib / "a", self.etc / "a"):
-            folder.mkdir(exist_ok=True)
         for name, text in texts.items():
             (self.etc / "a" / FILES[name]).write_text(text)
         self.generation.write_text(json.dumps(made))

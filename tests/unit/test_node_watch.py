@@ -241,9 +241,9 @@ def watched(machine: Machine, inside: None) -> Iterator[Callable[..., dict[str, 
     stop, wake = os.pipe()
     threads: list[threading.Thread] = []
 
-    def start(drift: str = "repair", facts: Any = None, **more: Any) -> dict[str, Any]:
+    def start(drift: str = "repair", facts: Any = None, texts: Any = None, **more: Any) -> dict[str, Any]:
         natmap = parsed(broker("kafka-1:9092", id=1), owner="a", **more)
-        generation = machine.confirm(natmap, drift, **(facts or {}))
+        generation = machine.confirm(natmap, drift, texts, **(facts or {}))
         one = watching.Watch("a")
         threads.append(threading.Thread(target=one.serve, args=(stop,)))
         threads[0].start()
@@ -287,6 +287,24 @@ def test_a_foreign_change_is_undone_and_its_author_named(
     record = machine.audited()[-1]
     assert record["result"] == "repaired"
     assert record["by"].startswith(command.split()[0])
+
+
+def test_a_route_that_was_deleted_is_back(machine: Machine, watched: Callable[..., dict[str, Any]]) -> None:
+    generation = watched(texts={"routes": "192.0.2.21 dev left via 198.18.254.2\n"})
+    subprocess.run(["ip", "route", "del", "192.0.2.21"], check=True)
+    wait(lambda: machine.said()["repairs"] == 1)
+    assert differences(generation) == []
+    subprocess.run(["ip", "route", "del", "192.0.2.21"], check=True)
+
+
+def test_rules_are_polled_where_no_kernel_reports_them(
+    machine: Machine, watched: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "ruleset_reports", lambda: None)
+    generation = watched()
+    subprocess.run(["nft", "delete", "table", "ip", "kafka_natmap_a"], check=True)
+    wait(lambda: machine.said()["repairs"] == 1)
+    assert differences(generation) == []
 
 
 def test_a_change_waits_while_somebody_else_switches_the_node(

@@ -100,11 +100,11 @@ class Guard:
         }
 
     def pause_ends(self):
-        """When repairs begin anew, or None."""
-        return self.limit.ends() if self.standing else None
+        """When repairs begin anew if nobody changes anything until then, or None."""
+        return self.limit.ends()
 
     def pause_is_over(self, at):
-        """Whether what stands may be repaired by now."""
+        """Whether repairs have just begun anew; then all is to be looked at."""
         ends = self.pause_ends()
         return ends is not None and at >= ends and self.limit.allows(at)
 

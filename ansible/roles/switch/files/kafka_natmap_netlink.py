@@ -151,10 +151,15 @@ class Reports:
 
 
 def ruleset_reports():
-    """Every change of nftables, those of iptables-nft among them."""
-    return Reports(conntrack.NETLINK_NETFILTER, GROUP_NFTABLES)
+    """Every change of nftables, those of iptables-nft among them; None where the kernel has no nfnetlink."""
+    try:
+        return Reports(conntrack.NETLINK_NETFILTER, GROUP_NFTABLES)
+    except OSError as error:
+        if error.errno != errno.EPROTONOSUPPORT:
+            raise
+        return None
 
 
 def route_reports():
     """Every change of IPv4 routes."""
-    return Reports(socket.NETLINK_ROUTE if hasattr(socket, "NETLINK_ROUTE") else 0, GROUP_IPV4_ROUTE)
+    return Reports(socket.NETLINK_ROUTE, GROUP_IPV4_ROUTE)

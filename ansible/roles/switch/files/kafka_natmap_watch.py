@@ -39,15 +39,20 @@ class Watch:
         self.rules, self.routes, self.files = ruleset_reports(), route_reports(), Files()
         self.poller = select.poll()
         for source in (self.rules, self.routes, self.files):
-            self.poller.register(source.fileno(), select.POLLIN)
+            if source:
+                self.poller.register(source.fileno(), select.POLLIN)
         self.polled = self.asked = 0.0
         self.trackers = None
-        self.legacy = self._legacy()
+        self.silent = self._silent()
         self._watch_files()
 
-    def _legacy(self):
-        wanted = (self.guard.generation or {}).get("texts", {}).get("iptables")
-        return bool(wanted) and "nf_tables" not in run(["iptables", "-V"])[1]
+    def _silent(self):
+        """The layers of rules whose changes no kernel reports: iptables-legacy; all, where there is no nfnetlink."""
+        found = {"iptables"} if self.rules else {"iptables", "nftables", "notrack"}
+        found &= set(self.guard.texts())
+        if self.rules and found and "nf_tables" in run(["iptables", "-V"])[1]:
+            return []
+        return sorted(found)
 
     def _watch_files(self):
         for folder in ("/etc", ETC, os.path.join(ETC, self.owner), os.path.join(LIB, self.owner), UNITS):
@@ -70,7 +75,7 @@ class Watch:
 
     def take_in(self):
         """Read every source. Others who begin to track connections are answered at once, before the burst is over."""
-        datagrams, lost = self.rules.read()
+        datagrams, lost = self.rules.read() if self.rules else ([], False)
         may_track = lost
         for change in changes(datagrams):
             touched = self.guard.layers_in(change.tables)
@@ -102,9 +107,9 @@ class Watch:
     def poll_others(self, at):
         """What reports nothing by itself."""
         self.polled = at
-        if self.legacy and at >= self.asked + POLL_BY_PROGRAM:
+        if self.silent and at >= self.asked + POLL_BY_PROGRAM:
             self.asked = at
-            self.suspect(["iptables"])
+            self.suspect(self.silent)
         if "nginx" in self.guard.texts() and not self._nginx_lives():
             self.suspect(["nginx"])
         if "notrack" in self.guard.texts():
@@ -120,7 +125,7 @@ class Watch:
 
     def must_poll(self):
         """Whether anything of this owner's has to be polled."""
-        return self.legacy or bool({"nginx", "notrack"} & set(self.guard.texts()))
+        return bool(self.silent) or bool({"nginx", "notrack"} & set(self.guard.texts()))
 
     # ------------------------------------------------------------ what is done
 
@@ -152,7 +157,7 @@ class Watch:
                 self.suspects.setdefault(name, by)
             self.first = self.last = noticed
             self.held_until = ended + again
-        self.legacy = self._legacy() if not again else self.legacy
+        self.silent = self.silent if again else self._silent()
         self._watch_files()
         give_back_memory()
 
