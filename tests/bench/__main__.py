@@ -21,6 +21,8 @@ HOSTS = ("hq", "router", "nodes")
 CONNECTIONS = 10_000
 SWITCHES = 100
 MANY = 20
+# The port at which the neighbour's connections end.
+NEIGHBOUR = 7300
 SHORT = "1.5"
 
 
@@ -81,13 +83,15 @@ def neighbour(lab: Lab) -> Iterator[Row]:
     def measure(applied: bool) -> Callable[[], float]:
         def once() -> float:
             _confirmed(node, plan) if applied else node.remove(maps.OWNER)
-            arguments = (lab.ip(peer.name), "7300", SHORT)
-            told[applied].append(Helper(node, "neighbour.py", *arguments, user="nobody").answer())
+            arguments = (lab.ip(peer.name), str(NEIGHBOUR), SHORT)
+            helper = Helper(node, "neighbour.py", *arguments, user="nobody")
+            told[applied].append({**json.loads(helper.line()), "entries": _tracked(node)})
+            helper.end()
             return 0.0
 
         return once
 
-    with listening(peer, {7300: "R"}):
+    with listening(peer, {NEIGHBOUR: "R"}):
         in_turn(9, measure(False), measure(True))
     for what, unit in (("connections", "new connections a second"), ("megabytes", "MB a second")):
         before, after = ([one[what] for one in told[applied]] for applied in (False, True))
@@ -100,7 +104,7 @@ def neighbour(lab: Lab) -> Iterator[Row]:
             without=median(before),
             **{"with": median(after)},
         )
-    most = {applied: max(one["entries"] or 0 for one in told[applied]) for applied in told}
+    most = {applied: max(one["entries"] for one in told[applied]) for applied in told}
     yield row(
         "conntrack entries of another user's 100 open connections",
         most[True],
@@ -108,6 +112,14 @@ def neighbour(lab: Lab) -> Iterator[Row]:
         most[False],
         most[True] <= most[False],
         without=most[False],
+    )
+
+
+def _tracked(node: Node) -> int:
+    """Entries of conntrack that the neighbour's connections have."""
+    return sum(
+        line.startswith("tcp")
+        for line in node.run("conntrack", "-L", "-p", "tcp", "--dport", str(NEIGHBOUR)).splitlines()
     )
 
 

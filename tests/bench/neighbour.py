@@ -1,7 +1,7 @@
 """What another user of a node gets out of its network. Runs on that node as that user.
 
-Arguments: host, port, seconds. Prints a JSON object {connections, megabytes, entries}: new connections a second, megabytes a
-second through one, and the entries of conntrack while 100 connections are open (None: conntrack is not there).
+Arguments: host, port, seconds. Prints a JSON object {connections, megabytes}: new connections a second, and megabytes a second
+through one. Then it holds 100 connections open until standard input ends.
 """
 
 import contextlib
@@ -12,13 +12,6 @@ import sys
 import time
 
 HELD = 100
-
-
-def entries() -> int | None:
-    """Entries of this network namespace."""
-    with contextlib.suppress(OSError), open("/proc/sys/net/netfilter/nf_conntrack_count") as stream:
-        return int(stream.read())
-    return None
 
 
 def new_connections(peer: tuple[str, int], seconds: float) -> float:
@@ -45,15 +38,12 @@ def throughput(peer: tuple[str, int], seconds: float) -> float:
 def main() -> None:
     """Measure."""
     peer, seconds = (sys.argv[1], int(sys.argv[2])), float(sys.argv[3])
-    found: dict[str, float | None] = {
-        "connections": new_connections(peer, seconds),
-        "megabytes": throughput(peer, seconds),
-    }
+    found = {"connections": new_connections(peer, seconds), "megabytes": throughput(peer, seconds)}
     with contextlib.ExitStack() as held:
         for _ in range(HELD):
             held.enter_context(socket.create_connection(peer, timeout=3)).recv(1)
-        found["entries"] = entries()
-    json.dump(found, sys.stdout)
+        print(json.dumps(found), flush=True)
+        sys.stdin.read()
 
 
 if __name__ == "__main__":
