@@ -61,6 +61,13 @@ def test_a_chain_without_its_jump_rewrites_nothing(monkeypatch: pytest.MonkeyPat
     assert not Rules({}).loaded(("192.0.2.21", 9092))
 
 
+def test_our_own_nginx_is_looked_behind() -> None:
+    text = "stream { server { listen 127.70.1.2:9092; proxy_pass 203.0.113.21:9092; } }"
+    rules = Rules({"x": {"pairs": [], "texts": {"nginx": text}}})
+    assert rules.behind("127.70.1.2:9092") == "203.0.113.21:9092"
+    assert rules.behind("203.0.113.22:9092") == "203.0.113.22:9092"
+
+
 def entry(state: str, source_port: int, to: str = "192.0.2.21", answers: str = "192.0.2.21") -> conntrack.Entry:
     return conntrack.Entry(
         ("198.51.100.5", source_port, to, 9092), (answers, 9092, "198.51.100.5", source_port), 1, 0, 0, state

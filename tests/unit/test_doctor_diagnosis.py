@@ -166,6 +166,13 @@ def test_an_older_plan_is_told() -> None:
     assert told(made) == [("UNMAPPED_BROKER", "rule", ADVERTISED[2], "warning")]
 
 
+def test_an_nginx_of_ours_is_no_older_plan() -> None:
+    conf = "stream { server { listen 127.70.1.2:9092; proxy_pass 203.0.113.21:9092; } }"
+    pair = ["192.0.2.21", 9092, "127.70.1.2", 9092]
+    rules = Kept({**GENERATION, "pairs": [pair], "texts": {"nginx": conf}})
+    assert told(diagnose(exam([row(1)]), {1: "127.70.1.2:9092"}, rules, pairs=(1,))) == []
+
+
 def test_several_brokers_behind_one_address_are_balanced() -> None:
     made = diagnose(
         exam([row(1), row(2, "WRONG_BROKER", "identity", latency_ms=1.0)]), {1: REACHABLE[1], 2: REACHABLE[1]}

@@ -18,6 +18,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor
 ROLES = Path(__file__).parents[2] / "roles"
 _KAFKA = ("protocol", "sasl", "vendor")
 _KAFKA_FILES = ("errors.py", "util.py", "version.py", "future.py")
+_LONGEST = 240
 _MAIN = b"import sys\nfrom kafka_doctor import main\nsys.exit(main(sys.argv))\n"
 
 
@@ -100,7 +101,7 @@ def _report(host: str, result: Mapping[str, Any]) -> dict[str, Any]:
     answer = result.get("answer")
     if answer and "verdict" in answer:
         return dict(answer)
-    cause = str(result.get("msg") or "it was not asked").strip().rstrip(".")
+    cause = str(result.get("msg") or "it was not asked").strip().splitlines()[0][:_LONGEST].rstrip(". ")
     if result.get("unreachable"):
         cause, mend = "the node cannot be reached: " + cause, f"ansible -m ansible.builtin.ping {host}"
     else:

@@ -5,6 +5,7 @@ import os
 import re
 
 import kafka_natmap_conntrack as conntrack
+from kafka_doctor_nginx import listeners
 from kafka_natmap_flows import targets_of
 from kafka_natmap_foreign import takers
 from kafka_natmap_inspect import own_addresses
@@ -72,11 +73,19 @@ class Rules:
         self.kept = kept
         self.targets = [targets_of(generation) for generation in kept.values()]
         self._loaded = None
+        self._listeners = None
 
     def target(self, address):
         """Where ("IP", port) is sent by the confirmed rules, or None."""
         found = (target(address) for target in self.targets)
         return next((where for where in found if where), None)
+
+    def behind(self, target):
+        """Where "IP:port" leads: what our own nginx on this node passes to, else itself."""
+        if self._listeners is None:
+            texts = [generation.get("texts", {}).get("nginx") for generation in self.kept.values()]
+            self._listeners = {at: to for text in texts if text for at, to in listeners(text).items()}
+        return self._listeners.get(target, target)
 
     def covers(self, identity):
         """Whether the confirmed rules hold for this user; True where they tell no scope."""

@@ -21,7 +21,7 @@ class Diagnosis:
 
     :param exam: what kafka_doctor_exam found
     :param asked: the cluster of the request
-    :param view: {"rules": Rules or None, "routes", "hosts", "rewritten": {flow: "IP:port" or None}}
+    :param view: {"rules": Rules, "routes", "hosts", "rewritten": {flow: "IP:port" or None}}
     """
 
     def __init__(
@@ -121,8 +121,11 @@ class Diagnosis:
             hops["rule"] = {"state": "unproven" if expected else "ok", "ms": None, "said": said}
         elif rewritten["to"]:
             hops["rule"] = {"state": "ok", "ms": None, "said": "rewritten to " + rewritten["to"]}
-            if rewritten["to"] != expected and self.request["map"]:
-                walk["old" if self._our_target(walk, rewritten["to"]) else "foreign"] = rewritten["to"]
+            behind = self.view["rules"].behind(rewritten["to"])
+            if behind != expected and self.request["map"]:
+                walk["old" if self._our_target(walk, rewritten["to"]) else "foreign"] = behind
+            if behind != rewritten["to"]:
+                hops["rule"]["said"] += ", where our nginx passes to " + behind
         elif expected in (None, walk["dialled"], walk["advertised"]):
             hops["rule"] = {
                 "state": "ok",
@@ -135,7 +138,7 @@ class Diagnosis:
 
     def _our_target(self, walk: Dict[str, Any], to: str) -> bool:
         rules = self.view["rules"]
-        ours = rules.target(parse_address(walk["dialled"])) if rules else None
+        ours = rules.target(parse_address(walk["dialled"]))
         return ours is not None and to == "{}:{}".format(*ours)
 
     def _in_order(self, walk: Dict[str, Any], hops: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -261,7 +264,7 @@ class Diagnosis:
         said = f"conntrack: the connection to {walk['dialled']} was not rewritten"
         if self._wrong_line(walk):
             return None
-        if not rules or not rules.kept:
+        if not rules.kept:
             detail, said = "not_applied", said + "; no plan of {} is kept here".format(self.request["owner"])
         elif rules.target(dialled) is None:
             detail, said = "not_applied", said + "; the plan that is kept here does not hold this pair"
@@ -276,7 +279,7 @@ class Diagnosis:
     def _taker(self, walk: Dict[str, Any]) -> Optional[str]:
         identity = self.identity if self.identity["uid"] is not None else None
         rules = self.view["rules"]
-        return rules.foreign(parse_address(walk["dialled"]), identity) if rules else None
+        return rules.foreign(parse_address(walk["dialled"]), identity)
 
     def _wrong_line(self, walk: Dict[str, Any]) -> bool:
         """A foreign line of /etc/hosts that leads a mapped name away from the map's address and from our own line."""

@@ -110,6 +110,13 @@ def lint(path, kafka, most_idle_ms):
     return found
 
 
+def listeners(text):
+    """Where each listener of a stream configuration leads: {"IP:port": "IP:port"}."""
+    top = Block([], _read(iter(_tokens(text)), set(), "/nonexistent", 0))
+    servers = [server for stream in top.all("stream") for server in stream.all("server")]
+    return {server.first("listen"): server.first("proxy_pass") for server in servers}
+
+
 def _passed(server):
     places = [server]
     while places:

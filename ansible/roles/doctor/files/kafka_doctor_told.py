@@ -22,7 +22,7 @@ def fleet_verdict(reports: Sequence[Dict[str, Any]]) -> List[str]:
         first = min(bad, key=lambda one: (one["findings"][0]["severity"], reports.index(one)))
         head = "FINDINGS: " + first["verdict"]["text"] + took
     elif blind or not reports:
-        head = "COULD NOT LOOK" + took
+        head = "COULD NOT LOOK on {} of {}; what was seen is healthy".format(len(blind), len(reports)) + took
     else:
         ways = [walk for one in reports for walk in one["walks"] if walk["role"] != "bootstrap"]
         head = "HEALTHY: {} ways to brokers walked, each answered as itself".format(len(ways)) + took
