@@ -11,6 +11,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils import rollout
 from unit.fleet import UNREACHABLE, facts, switched
 
 REFUSAL = {"cause": "the window is too short", "mend": "give more"}
+BUSY = {"cause": "the node is being switched by owner lab (ann), process 7", "mend": "wait"}
 NEW = switched("confirmed")
 
 
@@ -31,6 +32,7 @@ def one(hostvars: dict[str, Any], skip: dict[str, str] | None = None) -> dict[st
         (planned(switch_result=switched("would change")), "would change", "", False),
         (planned(switch_result=switched("removed")), "new", "the map holds nothing for it", False),
         (planned(switch_result=switched("refused", refusal=REFUSAL)), "refused", "too short. Mend: give more.", False),
+        (planned(switch_result=switched("refused", refusal=BUSY)), "refused", "by owner lab", True),
         (planned(switch_result=switched("undone", clean=True, failed=["1 is 2"])), "undone", "1 is 2", False),
         (planned(switch_result=switched("undone", clean=False, failed=["x"])), "undone, differs", "x", False),
         (planned(switch_result=UNREACHABLE), "unknown", "See make status", True),

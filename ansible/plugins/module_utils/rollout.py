@@ -136,8 +136,12 @@ def lines(summed: Mapping[str, Any], records: str, verb: str = "apply") -> list[
 
 def retry_list(summed: Mapping[str, Any]) -> str:
     """The hosts that another run may finish, for ``--limit @FILE``; those that need a mend first are not among them."""
-    again = [n["host"] for n in summed["nodes"] if n["result"] in _AGAIN and not n["why"].startswith("skipped: ")]
+    again = [n["host"] for n in summed["nodes"] if _may_be_finished(n["result"], n["why"])]
     return "".join(f"{host}\n" for host in sorted(again))
+
+
+def _may_be_finished(result: str, why: str) -> bool:
+    return _BUSY in why or (result in _AGAIN and not why.startswith("skipped: "))
 
 
 def audit_record(
