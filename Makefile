@@ -64,6 +64,10 @@ else
 	@$(DOCTOR) --bootstrap $(BOOTSTRAP) $(if $(AS),--as $(AS)) $(ARGS)
 endif
 
+.PHONY: report
+report: ready ## Write records/report.html: the ways to Kafka as a picture, a matrix and findings, on one page
+	@ansible-playbook kafka.natmap.report $(ARGS)
+
 APP ?= relay
 .PHONY: deploy-spark-job demo
 deploy-spark-job: ready ## Submit the Spark job to YARN and follow it; APP=relay
