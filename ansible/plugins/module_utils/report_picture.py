@@ -118,10 +118,12 @@ def _clusters_height(clusters: Sequence[tuple[str, list[list[int]]]]) -> int:
     return max(sum(_HEAD + len(groups) * (_BOX + _GAP) + _PAD for _, groups in clusters), _HEAD + _BOX)
 
 
-def _hosts(made: _Drawing, groups: Sequence[list[Row]], x: int, height: int, kind: str) -> list[tuple[list[Row], Box]]:
-    """One box a group, spread over the height."""
+def _hosts(
+    made: _Drawing, groups: Sequence[list[Row]], x: int, heights: tuple[int, int], kind: str
+) -> list[tuple[list[Row], Box]]:
+    """One box a group, spread between two heights."""
     placed = []
-    room = (height - _HEAD) / max(len(groups), 1)
+    room = (heights[1] - heights[0]) / max(len(groups), 1)
     for number, rows in enumerate(groups):
         hosts = list(dict.fromkeys(row.host for row in rows))
         users = report_groups.span(list(dict.fromkeys(row.asked_as for row in rows)))
