@@ -131,7 +131,8 @@ def test_removal_needs_no_map() -> None:
         "notrack_table": "kafka_notrack_a_b",
         "ipt_chain": planned(parsed(broker(), owner="a-b")).chain,
     }
-    assert set(made["units"]) == {"kafka-natmap-a-b.service", "kafka-natmap-nginx-a-b.service"}
+    kinds = ("", "nginx-", "watch-")
+    assert set(made["units"]) == {f"kafka-natmap-{kind}a-b.service" for kind in kinds}
 
 
 def test_a_pack_has_the_same_bytes_for_the_same_files() -> None:
