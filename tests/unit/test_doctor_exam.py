@@ -10,7 +10,8 @@ from typing import Any
 import doctor_peers
 import pytest
 from doctor_peers import HQ, TOPICS, running
-from kafka_doctor_exam import Exam, Pool
+from kafka_doctor_cluster import Pool
+from kafka_doctor_exam import Exam
 from kafka_natmap_identity import show
 from kafka_natmap_request import parse_cluster
 from kafka_natmap_session import Limits

@@ -4,85 +4,21 @@ Brokers are dialled as soon as a first address names them, so that one dead addr
 Python 3.6 syntax.
 """
 
-import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
+from kafka_doctor_cluster import Pool, Topics, View, ask_config
 from kafka_doctor_walk import Walk
-from kafka_natmap_identity import PAUSE, TRIES, Address, Partition, identify, parse_address, show
-from kafka_natmap_session import CLUSTER_FRAME, Broken, Limits
+from kafka_natmap_identity import PAUSE, TRIES, Address, identify, parse_address, show
+from kafka_natmap_session import Broken, Limits
 from kafka_natmap_wire import request
 
-LISTENER_NOT_FOUND, COORDINATOR_NOT_AVAILABLE, ILLEGAL = 72, 15, 42
+COORDINATOR_NOT_AVAILABLE = 15
 OFFSETS_TOPIC = "__consumer_offsets"
 ASKING_GROUP = "kafka-natmap-doctor"
-BROKER_RESOURCE = 4
 REDIALS = 3
 MOST_TOLD = 50
-
-
-class Pool:
-    """Runs what is put in, so many at once; what is put in may put in more."""
-
-    def __init__(self, workers: int, until: float) -> None:
-        self.workers, self.until = workers, until
-        self.changed = threading.Condition()
-        self.waiting: List[Callable[[], None]] = []
-        self.running = 0
-
-    def put(self, work: Callable[[], None]) -> None:
-        with self.changed:
-            self.waiting.append(work)
-            if self.running < self.workers:
-                self.running += 1
-                threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with self.changed:
-                if not self.waiting:
-                    self.running -= 1
-                    self.changed.notify_all()
-                    return
-                work = self.waiting.pop(0)
-            work()
-
-    def join(self) -> None:
-        """Until all is done, or the monotonic time `until` is there."""
-        with self.changed:
-            while self.running and time.monotonic() < self.until:
-                self.changed.wait(max(self.until - time.monotonic(), 0))
-
-
-class View:
-    """What one address says of its cluster: who is alive, and at which address."""
-
-    def __init__(self, answer: Any) -> None:
-        self.cluster_id = answer.cluster_id
-        self.brokers: Dict[int, Address] = {row[0]: (row[1].lower(), row[2]) for row in answer.brokers}
-
-
-class Topics:
-    """What the cluster says of all its topics: who leads what, and which brokers hold replicas."""
-
-    def __init__(self, answer: Any) -> None:
-        self.leads: Dict[int, List[Partition]] = {}
-        self.leader: Dict[Partition, Tuple[int, int]] = {}
-        self.held: Set[int] = set()
-        self.in_sync: Set[int] = set()
-        self.hidden: Set[Partition] = set()
-        self.names: Set[str] = set()
-        for error, topic, _, partitions in answer.topics:
-            if not error:
-                self.names.add(topic)
-            for fault, number, leader, _, replicas, in_sync, _ in () if error else partitions:
-                self.held.update(replicas)
-                self.in_sync.update(in_sync)
-                self.leader[topic, number] = (leader, fault)
-                self.leads.setdefault(leader, []).append((topic, number))
-                if fault == LISTENER_NOT_FOUND:
-                    self.hidden.add((topic, number))
 
 
 class Exam:
@@ -364,21 +300,3 @@ class Exam:
             except Broken:
                 continue
         return []
-
-
-def ask_config(walk: Walk, owner: int) -> Optional[Tuple[str, str]]:
-    """With the right to describe the cluster's configuration: only broker `owner` answers for itself. None without it."""
-    versions: Any = sys.modules["kafka.protocol.admin"]
-    asks = versions.DescribeConfigsRequest[1]([(BROKER_RESOURCE, str(owner), ["broker.id"])], False)
-    try:
-        (error, said, _, _, _), *_ = walk.ask(asks, CLUSTER_FRAME).resources
-    except (Broken, ValueError):
-        return None
-    if not error:
-        return "OK", f"{walk.address} answers for the configuration of broker {owner}"
-    if error == ILLEGAL and "broker id" in (said or ""):
-        return (
-            "WRONG_BROKER",
-            f"{walk.address} is not broker {owner}: asked for its configuration it says: {said[:160]}",
-        )
-    return None
