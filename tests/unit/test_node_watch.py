@@ -16,11 +16,15 @@ import kafka_natmap_inotify as inotify
 import kafka_natmap_netlink as netlink
 import kafka_natmap_watch as watching
 import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.kafka.natmap.plugins.filter import natmap as filters
+from ansible_collections.kafka.natmap.plugins.module_utils import bundle
 from kafka_natmap_drift import differences
 from kafka_natmap_system import locked
 from netns import Namespace
 from unit.guarded import Machine
 from unit.maps import broker, parsed
+from unit.nodes import JINJA, planned
 from unit.test_tracking import FREE
 
 # Received from Linux 6.18: `nft delete element` in our map, then `iptables -t nat -N FOO` by iptables-nft.
@@ -223,6 +227,28 @@ def test_a_repair_that_fails_is_told_and_tried_again(hosts_only: Machine, monkey
     monkeypatch.setattr(guard, "put_back", full)
     assert guard.Guard("a").look({"hosts": None}, None) == guard.AGAIN
     assert [record["result"] for record in hosts_only.audited()] == ["repair failed"]
+
+
+def test_a_removal_takes_the_watch_away() -> None:
+    assert bundle.unit_name("a", "watch") in bundle.removal("a")["units"]
+
+
+def test_another_policy_is_a_change_of_the_unit_and_of_the_digest() -> None:
+    plan = planned(parsed(broker(id=1), owner="a"))
+    template = JINJA.get_template("kafka-natmap-watch.service.j2")
+    printed = {
+        drift: template.render(plan=plan.as_dict(), python="/usr/bin/python3", drift=drift)
+        for drift in ("repair", "report")
+    }
+    assert "Policy: report" in printed["report"]
+    assert printed["repair"] != printed["report"]
+    assert "After=kafka-natmap-a.service " in printed["repair"]
+
+
+@pytest.mark.parametrize("drift", ["off", ""])
+def test_an_unknown_policy_is_refused_with_its_mend(drift: str) -> None:
+    with pytest.raises(AnsibleFilterError, match="Mend: set it to repair or report"):
+        filters.node_bundle({}, {}, "nm1", [], {}, {}, drift)
 
 
 # ------------------------------------------------------------ the real thing, in a namespace
