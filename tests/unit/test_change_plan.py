@@ -77,6 +77,7 @@ def test_the_terminal_names_what_stands_in_the_way_and_who_is_beside_us() -> Non
     assert text.startswith("Not complete: of 3 hosts 1 not reached, 2 will change.")
     assert "nm9: it was not asked. Mend: make it reachable" in text
     assert "firewalld on nm1, nm2: leaves other tables alone" in text
+    assert "note for nm1, nm2: a notice" in text
 
 
 class Page(HTMLParser):

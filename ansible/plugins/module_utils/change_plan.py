@@ -103,9 +103,19 @@ def plan_lines(document: Mapping[str, Any]) -> list[str]:
     lines = [verdict(document), ""]
     lines += table(("host", "state", "lines", "mechanism", "processes now", "digest"), rows)
     lines += ["", *(f"{n['host']}: {r['cause']}. Mend: {r['mend']}." for n in document["nodes"] for r in n["refusals"])]
+    lines += [f"note for {hosts}: {notice}" for notice, hosts in _notices(document)]
     lines += [f"beside us: {n['name']}{'' if n['active'] else ' (not active)'} on {some(n['hosts'])}: {n['effect']}"
               for n in document["neighbours"]]  # fmt: skip
     return [*lines, f"fleet digest {document['digest']}"]
+
+
+def _notices(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each notice once, with the hosts that it is for."""
+    found: dict[str, list[str]] = {}
+    for node in document["nodes"]:
+        for notice in document["changes"].get(node["change"] or "", {}).get("notices", ()):
+            found.setdefault(notice, []).append(node["host"])
+    return [(notice, some(hosts)) for notice, hosts in found.items()]
 
 
 def verdict(document: Mapping[str, Any]) -> str:
