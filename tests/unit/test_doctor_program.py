@@ -212,6 +212,21 @@ def test_a_bootstrap_address_needs_no_map() -> None:
         filters.doctor_request("", "nm1", [], {})
 
 
+def test_secrets_of_a_cluster_without_map_travel_apart() -> None:
+    security = {
+        "protocol": "SASL_SSL",
+        "mechanism": "PLAIN",
+        "username": "etl",
+        "password": SECRET,
+        "keyfile_password": SECRET,
+    }
+    asked = filters.doctor_request("", "nm1", [], {}, "a:1", security)
+    assert SECRET not in asked
+    assert json.loads(asked)["probe"][0]["clusters"][0]["security"]["username"] == "etl"
+    assert filters.doctor_secrets({}, "a:1", security) == {"kafka": {"password": SECRET, "keypassword": SECRET}}
+    assert filters.doctor_secrets(MAP) == {"hq": {"password": SECRET}}
+
+
 def test_the_same_sources_give_the_same_program() -> None:
     first = filters.doctor_program()
     filters.doctor_program.cache_clear()

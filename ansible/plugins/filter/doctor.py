@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.kafka.natmap.plugins.filter import natmap
 from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor, map_parser, yarn_nodes
 
 ROLES = Path(__file__).parents[2] / "roles"
@@ -70,6 +71,13 @@ def doctor_request(
             "There is no map and no bootstrap address. Mend: -e bootstrap=HOST:PORT, or define nat_map."
         )
     return json.dumps({**asked, "node": host, **options})
+
+
+def doctor_secrets(nat_map: Any, bootstrap: str = "", security: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The secrets of whoever is asked, by cluster."""
+    if bootstrap:
+        return doctor.secrets_without_map(natmap._plain(security))
+    return natmap.secrets(nat_map)
 
 
 def doctor_reports(hosts: list[str], hostvars: Mapping[str, Any], managed: list[str]) -> list[dict[str, Any]]:
@@ -147,6 +155,7 @@ class FilterModule:
         return {
             "doctor_program": doctor_program,
             "doctor_request": doctor_request,
+            "doctor_secrets": doctor_secrets,
             "doctor_reports": doctor_reports,
             "doctor_lines": doctor_lines,
             "doctor_state": doctor_state,

@@ -9,6 +9,9 @@ from ansible_collections.kafka.natmap.plugins.module_utils.bundle import _for_pr
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import gateway_of
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
 
+SECRETS = ("password", "keyfile_password")
+LONE = "kafka"
+"""The name of a cluster that no map names."""
 MOST_BOOTSTRAP = 16
 """Of a map without bootstrap addresses, so many reachable ones are asked as such; every pair is dialled anyway."""
 
@@ -34,13 +37,20 @@ def request_for(natmap: NatMap, host: str, is_node: bool, user: str | None = Non
 def request_without_map(bootstrap: str, security: Mapping[str, Any] | None, user: str | None = None) -> dict[str, Any]:
     """Bootstrap addresses alone, with commas between."""
     addresses = [part.strip() for part in bootstrap.split(",") if part.strip()]
-    cluster = {"name": "kafka", "bootstrap": addresses, "security": dict(security or {"protocol": "PLAINTEXT"})}
+    open_ = tuple((key, value) for key, value in (security or {}).items() if key not in SECRETS)
+    cluster = {"name": LONE, "bootstrap": addresses, "security": {"protocol": "PLAINTEXT", **_for_probe(open_)}}
     return {
         "map": False,
         "owner": None,
         "kind": ["node"],
         "probe": [{"clusters": [cluster], "scope": None, "user": user}],
     }
+
+
+def secrets_without_map(security: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    """What is kept out of the request, which a node's log may hold."""
+    kept = tuple((key, str(value)) for key, value in (security or {}).items() if key in SECRETS)
+    return {LONE: _for_probe(kept)} if kept else {}
 
 
 def _cluster(cluster: Cluster, host: str, is_node: bool) -> dict[str, Any]:
