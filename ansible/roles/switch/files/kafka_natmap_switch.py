@@ -213,15 +213,17 @@ class Switch:
     def load(self):
         """Put the new texts on the node, in place."""
         with self.step("load"):
-            state = dict((self.old or {}).get("state", {}))
-            self.put(
-                self.bundle["texts"], (self.old or {}).get("texts", {}), (self.old or {}).get("snapshots", {}), state
-            )
+            old = self.old or {"texts": {}, "snapshots": {}}
+            state = dict(old.get("state", {}))
+            self.put(self.bundle["texts"], old["texts"], old["snapshots"], state, set(old["texts"]))
             self.bundle["state"] = state
             forget_unrewritten(self.bundle)
 
-    def put(self, texts, old_texts, old_snapshots, state):
-        """Load each layer that differs in order, then clear those that are no longer wanted in reverse."""
+    def put(self, texts, old_texts, old_snapshots, state, held=LAYERS):
+        """Load each layer that differs in order, then clear those that are no longer wanted in reverse.
+
+        :param held: the layers that may be there; to look for one costs a program or two
+        """
         for name, layer in self.layers:
             wanted = texts.get(name)
             if wanted is None:
@@ -231,7 +233,7 @@ class Switch:
                 write_text(os.path.join(ETC, self.owner, FILES[name]), wanted)
                 layer.load(wanted, state)
         for name, layer in reversed(self.layers):
-            if texts.get(name) is None and layer.listing() is not None:
+            if texts.get(name) is None and name in held and layer.listing() is not None:
                 layer.clear(state)
             if texts.get(name) is None:
                 unlink(os.path.join(ETC, self.owner, FILES[name]))
@@ -273,13 +275,14 @@ class Switch:
         with self.step("undo") as entry:
             old = self.old or {"texts": {}, "snapshots": {}, "units": {}, "state": {}}
             state = dict(self.bundle.get("state", {}))
-            self.put(old["texts"], {}, {}, state)
+            held = set(old["texts"]) | set(self.bundle["texts"])
+            self.put(old["texts"], {}, {}, state, held)
             self._settle(old)
-            differing = [name for name, layer in self.layers if layer.snapshot() != old["snapshots"].get(name)]
-            differing = [name for name in differing if old["texts"].get(name) is not None]
-            left = [
-                name for name, layer in self.layers if old["texts"].get(name) is None and layer.listing() is not None
+            layers = [(name, layer) for name, layer in self.layers if name in held]
+            differing = [
+                name for name, layer in layers if name in old["texts"] and layer.snapshot() != old["snapshots"][name]
             ]
+            left = [name for name, layer in layers if name not in old["texts"] and layer.listing() is not None]
             self._disarm()
             if differing or left:
                 entry["said"] = "differs from before: %s" % ", ".join(differing + left)
