@@ -14,7 +14,7 @@ import time
 from kafka_natmap_flows import carried_flows, end_flows, forget_unrewritten
 from kafka_natmap_foreign import takers
 from kafka_natmap_inspect import own_addresses
-from kafka_natmap_layers import FILES, layers_of
+from kafka_natmap_layers import FILES, LAYERS, layers_of
 from kafka_natmap_owners import refuse_held
 from kafka_natmap_proof import prove, refuse_if_hopeless
 from kafka_natmap_ruleset import foreign_tables
