@@ -12,8 +12,9 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9% -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup ready
-setup: ## Install what is missing here: packages, .venv, jars, the lab's node image
+setup: ## Install what is missing here: packages, .venv, jars, the lab's node image, a browser for the tests
 	@$(LAB) setup
+	@$(LAB) setup browser
 
 ready:
 	@$(LAB) setup --quiet
@@ -87,7 +88,8 @@ tools:
 lint: tools ## Check form and types of everything
 	@bash tests/lint.sh
 
-unit: tools ## Tables of every rule, and the node program's layers in a network namespace
+unit: tools ## Tables of every rule, the node program's layers in a network namespace, the report in a browser
+	@$(LAB) setup --quiet browser
 	@$(PYTEST) tests/unit --junitxml=$(RESULTS)/unit.xml
 
 property: tools ## Generated maps against the real nft, iptables and nginx

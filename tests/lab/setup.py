@@ -89,7 +89,10 @@ def missing_packages() -> list[str]:
 
 
 def _install_packages() -> None:
-    missing = missing_packages()
+    _apt_install(missing_packages())
+
+
+def _apt_install(missing: Sequence[str]) -> None:
     print(f"  installing {' '.join(missing)}", flush=True)
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     # The programs are wanted, not a web server that starts on this machine.
@@ -199,8 +202,20 @@ def _build_image() -> None:
     image.remove_unused()
 
 
+def _has_browser() -> bool:
+    return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+
+
+def _install_browser() -> None:
+    """Debian has the package; Ubuntu has only a snap, which needs a hand."""
+    _apt_install(["chromium"])
+    if not _has_browser():
+        raise StepFailed("there is no Chromium, in which the report is tested", "snap install chromium")
+
+
 STEPS: dict[str, Step] = {
     "packages": Step("system packages", lambda: not missing_packages(), _install_packages),
+    "browser": Step("a Chromium, in which the report is tested", _has_browser, _install_browser),
     "venv": _venv(".venv", "requirements.txt"),
     "connector": _jars("connector", "the job's Kafka connector"),
     "kafka": _jars("kafka", "the lab's brokers"),
@@ -208,5 +223,5 @@ STEPS: dict[str, Step] = {
     "image": Step("the lab's node image", lambda: image.exists(image.tag()), _build_image),
     "core216": _venv(".venv-core216", "requirements-core216.txt"),
 }
-# The other controller is for those who test it.
-USUAL = tuple(name for name in STEPS if name != "core216")
+# The other controller and the browser are for those who test.
+USUAL = tuple(name for name in STEPS if name not in ("core216", "browser"))

@@ -176,7 +176,8 @@ def _broker(
     columns = [made.matrix.columns[place] for place in places]
     seen = [(rows, box, report_groups.edge(rows, places)) for rows, box in (*halts, *homes)]
     direct = [edge for _, _, edge in seen if edge.ways and _gateway_of(made, edge) is None]
-    state = worst([edge.state for edge in direct])
+    # One host that arrives proves the address and the broker; then it is others' ways to it that are broken.
+    state = "ok" if any(edge.well for edge in direct) else worst([edge.state for edge in direct])
     targets = list(dict.fromkeys(target for edge in direct for target in edge.targets))
     mapped = any(edge.mapped for edge in direct)
     name, advertised = report_groups.broker_names(columns), report_groups.span([one.advertised for one in columns])
