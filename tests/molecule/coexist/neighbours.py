@@ -14,8 +14,18 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "programs.yml").read_text())["programs"]
+PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "vars/programs.yml").read_text())["programs"]
 OURS = ("kafka_natmap_", "kafka_notrack_")
+# The first host that the scenario adds: no map names it, it gives back what it is sent.
+PEER = ("198.18.33.100", 7777)
+_ECHO = """
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+socketserver.ThreadingTCPServer(("", 7777), Echo).serve_forever()
+"""
 
 
 def on(host: str, *command: str, given: str | None = None) -> str:
@@ -83,5 +93,6 @@ def begin(host: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    on("peer", "systemd-run", "--quiet", "--unit=echo", "python3", "-c", _ECHO)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda host: begin(host, Path(sys.argv[2])), PROGRAMS))

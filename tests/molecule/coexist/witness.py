@@ -1,4 +1,4 @@
-"""Runs on a node: watches our rules, a connection a moment of the job's user, and another user's one connection while a program acts.
+"""Runs on a node: watches our rules, new connections and an open one of the job's user, and another user's open one, while a program acts.
 
 Given the file of a JSON question, it prints one JSON answer. A gap is the longest time in seconds from the last good look
 before a bad one to the next good look, so it is never shorter than what happened.
@@ -48,10 +48,21 @@ def dials(question):
             yield one.connect_ex(tuple(question["advertised"])) == 0
 
 
-def talks(question):
-    """As another user: one connection to a reachable address, opened before anything happens, asked again and again."""
+def carried(question):
+    """As the job's user: one connection through our rules, opened before anything happens."""
+    become("yarn")
+    return talk(question["advertised"])
+
+
+def others(question):
+    """As another user: one connection to a host that no map names, opened before anything happens."""
     become("alice")
-    one = socket.create_connection(tuple(question["reachable"]), timeout=2)
+    return talk(question["peer"])
+
+
+def talk(address):
+    """Ask a broker, or a peer that gives back what it is sent, again and again on one connection."""
+    one = socket.create_connection(tuple(address), timeout=2)
     asked = answered = 0
     rest = b""
     while True:
@@ -134,9 +145,7 @@ def wait(watchers, since):
 def main():
     with open(sys.argv[1]) as asked:
         question = json.load(asked)
-    watchers = {
-        name: Watcher(look, question) for name, look in (("rules", rules), ("scoped", dials), ("others", talks))
-    }
+    watchers = {look.__name__: Watcher(look, question) for look in (rules, dials, carried, others)}
     wait(watchers, 0.0)
     answer = {"ready": all(one.steady(0.0) for one in watchers.values())}
     begun = time.monotonic()
