@@ -1,0 +1,87 @@
+"""The state directory, on any file system that Hadoop knows: small JSON files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tagdata.trouble import Transient, cause
+
+
+class StateDir:
+    """Files of one directory, through the JVM. An unreachable file system raises Transient."""
+
+    def __init__(self, jvm: Any, gateway: Any, uri: str) -> None:
+        self.jvm, self.uri = jvm, uri
+        configuration = jvm.org.apache.hadoop.conf.Configuration()
+        self.root = jvm.org.apache.hadoop.fs.Path(uri)
+        self.open = lambda: self.root.getFileSystem(configuration)
+        self.context = lambda: jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.root.toUri(), configuration)
+        rename = jvm.org.apache.hadoop.fs.Options.Rename
+        self.keep, self.replace = (gateway.new_array(rename, 1) for _ in range(2))
+        self.keep[0], self.replace[0] = rename.NONE, rename.OVERWRITE
+
+    def read(self, name: str) -> str | None:
+        """A file's text, or None when there is no such file."""
+        try:
+            stream = self.open().open(self._path(name))
+            try:
+                text: str = self.jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+                return text
+            finally:
+                stream.close()
+        except Exception as error:
+            if "FileNotFoundException" in str(error):
+                return None
+            raise self._away(error) from error
+
+    def load(self, name: str) -> dict[str, Any] | None:
+        """A JSON file's content; None when there is no such file."""
+        text = self.read(name)
+        return None if text is None else json.loads(text)
+
+    def write(self, name: str, content: dict[str, Any] | str) -> None:
+        """Put a file there whole, instead of one that may be there."""
+        self._put(name, content, self.replace)
+
+    def create(self, name: str, content: dict[str, Any]) -> bool:
+        """Put a file there whole, unless there is one: then False."""
+        return self._put(name, content, self.keep)
+
+    def delete(self, name: str) -> None:
+        try:
+            self.open().delete(self._path(name), False)
+        except Exception as error:
+            raise self._away(error) from error
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names of a folder's files; none when there is no such folder."""
+        try:
+            return [entry.getPath().getName() for entry in self.open().listStatus(self._path(folder))]
+        except Exception as error:
+            if "FileNotFoundException" in str(error):
+                return []
+            raise self._away(error) from error
+
+    def _path(self, name: str) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
+
+    def _put(self, name: str, content: dict[str, Any] | str, rename: Any) -> bool:
+        text = content if isinstance(content, str) else json.dumps(content, indent=1, sort_keys=True) + "\n"
+        draft = self._path(f".{name}.{self.jvm.java.util.UUID.randomUUID()}")
+        try:
+            stream = self.open().create(draft, True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+            self.context().rename(draft, self._path(name), rename)
+        except Exception as error:
+            if "FileAlreadyExistsException" in str(error):
+                self.open().delete(draft, False)
+                return False
+            raise self._away(error) from error
+        return True
+
+    def _away(self, error: Exception) -> Exception:
+        return error if "AccessControlException" in str(error) else Transient(f"state directory: {cause(error)}")
