@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import subprocess
 import sys
 import threading
 import time
@@ -75,7 +76,11 @@ class Table:
                     number, case = next(left, (0, None))
                 if case is None:
                     break
-                made[number] = one = stage.play(case)
+                try:
+                    one = stage.play(case)
+                except (TimeoutError, subprocess.TimeoutExpired, RuntimeError) as error:
+                    one = stage.not_played(case, error)
+                made[number] = one
                 said = "" if one["holds"] else f"  MISSED {one.get('differs', '')}"
                 print(f"{node.name}  {one['state']:8} {one['value']:6.2f} s  {one['case']}{said}", flush=True)
             node.remove()

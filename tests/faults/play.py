@@ -22,6 +22,8 @@ from lab import inventory
 from lab.topology import BUILD, ROOT
 
 PATIENCE = 40.0
+# The same until a switch comes to a point: a playbook has its own way to go on a busy machine.
+REACH = 150.0
 # Seconds of a switch that is to hang until its undo fires.
 WINDOW = 10
 BAR = 5.0
@@ -120,6 +122,15 @@ class Stage:
             self.to(self.old_map)
         return row
 
+    def not_played(self, case: Case, why: Exception) -> dict[str, Any]:
+        """The row of a case that could not be played; the node is set anew."""
+        self.node.place_program()
+        if case.bad:
+            case.bad.end(self.node)
+        self.to(self.old_map)
+        row = self._row(case, "not played", PATIENCE, str(why))
+        return {**row, "holds": False}
+
     def _row(self, case: Case, state: str, seconds: float, said: str) -> dict[str, Any]:
         point = case.point
         where = f"{point.step}, about to {point.about_to}" if point else "-"
@@ -158,7 +169,7 @@ class Run:
         self._start()
         begun = time.monotonic()
         for stop, act in stops:
-            stop.await_reached(PATIENCE)
+            stop.await_reached(REACH)
             begun = act()
             stop.release()
             if act != self._turn_bad and case.dies:
@@ -196,7 +207,7 @@ class Run:
     def answer(self) -> str:
         """The state that the caller was told, once it has ended."""
         assert self.process is not None
-        out, _ = self.process.communicate(timeout=PATIENCE)
+        out, _ = self.process.communicate(timeout=REACH)
         try:
             said = json.loads(out or "")
         except ValueError:
