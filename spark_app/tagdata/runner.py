@@ -310,6 +310,8 @@ def main(arguments: list[str]) -> int:
     if halted and halted["application"] == myself()[0]:
         return refuse(halted["code"], halted["cause"], halted["mend"], trouble.HALTED)
     spark = SparkSession.builder.appName(f"tagdata-{settings.name}").getOrCreate()
+    # Only a batch that is written again is shuffled.
+    spark.conf.set("spark.sql.shuffle.partitions", str(2 * spark.sparkContext.defaultParallelism))
     conf = spark.sparkContext.getConf()
     if settings.dedup and spark.sparkContext.master == "yarn" and conf.get("spark.task.maxFailures") != "1":
         mend = "submit with spark.task.maxFailures=1, or set dedup: false"
