@@ -92,19 +92,27 @@ class Watched(Node):
         made = filters.node_bundle(nat_map, facts, self.name, groups, printed, files, self.drift)
         return filters.switch_request(made, probe, window, "faults")
 
-    def nat_map(self, mechanism: str) -> Map:
-        """Three brokers by address, one by name."""
+    def nat_map(self, mechanism: str, spare: int = 0) -> Map:
+        """Three brokers by address, one by name, and such that nobody advertises yet."""
         made = self.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")], OWNER) | {"mechanism": mechanism}
+        made["clusters"]["hq"]["brokers"] += [
+            {
+                "id": 1000 + number,
+                "advertised": f"198.19.128.1:{20000 + number}",
+                "reachable": f"198.19.129.1:{20000 + number}",
+            }
+            for number in range(spare)
+        ]
         named = {"id": 11, "advertised": "kafka-dr-1:9092", "reachable": f"{self.lab.nat_ip('dr-1')}:19092"}
         made["clusters"]["hq-dr"] = {"brokers": [named]}
         return made
 
-    def confirm(self, mechanism: str, drift: str = "repair") -> None:
+    def confirm(self, mechanism: str, drift: str = "repair", spare: int = 0) -> None:
         """Take the node to a plan of this mechanism. :raises RuntimeError: where the switch did not confirm it"""
         self.drift = drift
         # Another iptables, or a firewall that came or went, changes what a node answers.
         self._facts.clear()
-        answer = self.ask("switch", self.request(self.nat_map(mechanism)))
+        answer = self.ask("switch", self.request(self.nat_map(mechanism, spare)))
         if answer.get("state") not in ("confirmed", "unchanged"):
             raise RuntimeError(f"{mechanism} on {self.name}: {json.dumps(answer)[:500]}")
         self.fresh()
@@ -201,6 +209,8 @@ def measure(node: Watched) -> Iterator[Row]:
     node.confirm("nftables")
     yield from bounded(node)
     yield restarted(node)
+    node.confirm("nftables", spare=996)
+    yield from answered(node, "nftables, 1,000 mappings", NFTABLES[:3])
     node.confirm("nginx_stream")
     yield from answered(node, "nginx_stream", LISTENERS)
     for kind in ("nft", "legacy"):
