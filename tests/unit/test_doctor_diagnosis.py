@@ -228,6 +228,12 @@ def test_bootstrap_addresses_that_differ_are_mixed() -> None:
     assert told(diagnose(exam(GOOD, views=[views[0], [REACHABLE[2], *views[0][1:]]]))) == []
 
 
+def test_another_cluster_behind_an_address_is_told_once() -> None:
+    views = [[REACHABLE[1], "C", {"1": ADVERTISED[1]}], [REACHABLE[2], "D", {"9": "other:9092"}]]
+    made = diagnose(exam([row(1), row(2, "WRONG_CLUSTER", "identity", latency_ms=1.0)], views=views))
+    assert told(made) == [("WRONG_CLUSTER", "identity", ADVERTISED[2], "error")]
+
+
 def test_a_mapped_broker_that_nobody_names() -> None:
     owners = [[ADVERTISED[1], 1]]
     assert told(diagnose(exam([row(1)], owners=owners, held=[1, 2], in_sync=[1]))) == [

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kafka_doctor_cluster import Pool, Topics, View, ask_config
 from kafka_doctor_walk import Walk
-from kafka_natmap_identity import PAUSE, TRIES, Address, identify, parse_address, show
+from kafka_natmap_identity import PAUSE, Address, identify, parse_address, show
 from kafka_natmap_session import Broken, Limits
 from kafka_natmap_wire import request
 
@@ -18,6 +18,7 @@ COORDINATOR_NOT_AVAILABLE = 15
 OFFSETS_TOPIC = "__consumer_offsets"
 ASKING_GROUP = "kafka-natmap-doctor"
 REDIALS = 3
+PATIENCE = 5
 MOST_TOLD = 50
 
 
@@ -265,7 +266,7 @@ class Exam:
 
     def _coordinator(self, walk: Walk, group: str) -> Any:
         """The answer to FindCoordinator; a cluster that begins to have groups needs a moment."""
-        for attempt in range(TRIES):
+        for attempt in range(PATIENCE):
             time.sleep(min(PAUSE * attempt, self.limits.left(PAUSE * attempt)))
             answer = walk.ask(request("find_coordinator", 1, group, 0))
             if answer.error_code != COORDINATOR_NOT_AVAILABLE:
