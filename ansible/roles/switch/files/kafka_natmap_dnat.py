@@ -147,9 +147,13 @@ class Iptables:
             "see the line that it names",
         )
 
-    def load(self, text, state):
-        """One transaction; whether the nat table was there before is kept for the removal."""
+    def remember(self, state):
+        """Keep whether the nat table was there before us, for the removal."""
         state.setdefault("nat_table_before", has_nat_table())
+
+    def load(self, text, state):
+        """One transaction."""
+        self.remember(state)
         must(["iptables-restore", "--noflush", "-w", "5"], self._transaction(text))
 
     def clear(self, state):

@@ -67,13 +67,19 @@ class Hosts:
         if not writable(os.path.dirname(HOSTS)):
             raise Refusal("%s cannot be written" % os.path.dirname(HOSTS), "remount it read-write, or free disk space")
 
+    def remember(self, state):
+        """Keep what taking the block out must know, as long as it is not there."""
+        old = read_text(HOSTS) or ""
+        if not self.block.search(old):
+            state["hosts_newline"] = bool(old) and not old.endswith("\n")
+
     def load(self, text, state):
         """Put the block where it stood, or at the end."""
         old = read_text(HOSTS) or ""
         if self.block.search(old):
             new = self.block.sub(lambda _: text, old, count=1)
         else:
-            state["hosts_newline"] = bool(old) and not old.endswith("\n")
+            self.remember(state)
             new = old + ("\n" if state["hosts_newline"] else "") + text
         if new != old:
             write_text(HOSTS, new, like=HOSTS if os.path.exists(HOSTS) else None)

@@ -167,6 +167,11 @@ class Switch:
         """Install the program, save where we come from, and start the undo: it needs neither us nor the controller."""
         with self.step("arm"):
             self._install()
+            # Saved too: whoever undoes this, if not we, must know it.
+            state = self.bundle["state"] = dict((self.old or {}).get("state", {}))
+            for name, layer in self.layers:
+                if name in ("iptables", "hosts") and self.bundle["texts"].get(name):
+                    layer.remember(state)
             pending = {"old": self.old, "bundle": plain(self.bundle), "since": now(), "unit": own_unit()}
             write_text(self.path("pending.json"), json.dumps(pending), 0o600)
             self._put_units(self.bundle["units"])
@@ -214,9 +219,8 @@ class Switch:
         """Put the new texts on the node, in place."""
         with self.step("load"):
             old = self.old or {"texts": {}, "snapshots": {}}
-            state = dict(old.get("state", {}))
+            state = self.bundle.setdefault("state", dict(old.get("state", {})))
             self.put(self.bundle["texts"], old["texts"], old["snapshots"], state, set(old["texts"]))
-            self.bundle["state"] = state
             forget_unrewritten(self.bundle)
 
     def put(self, texts, old_texts, old_snapshots, state, held=LAYERS):
