@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from bench.rows import Row, finish
 from faults import points
@@ -54,11 +55,11 @@ class Table:
         self.nodes, self.rows, self.lock = nodes, list[Row](), threading.Lock()
         self.failed: list[BaseException] = []
 
-    def play(self, due: Sequence[Case], bare: bool = False) -> None:
-        """Play these; :raises RuntimeError: where a row could not be played"""
+    def play(self, due: Sequence[Case], *given: Any) -> None:
+        """Play these on stages of this kind; :raises RuntimeError: where a row could not be played"""
         left = iter(list(enumerate(due)))
         made: dict[int, Row] = {}
-        threads = [threading.Thread(target=self._lane, args=(node, left, made, bare)) for node in self.nodes]
+        threads = [threading.Thread(target=self._lane, args=(Stage(node, *given), left, made)) for node in self.nodes]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -67,9 +68,9 @@ class Table:
             raise self.failed[0]
         self.rows += [made[number] for number in sorted(made)]
 
-    def _lane(self, node: Node, left: Iterator[tuple[int, Case]], made: dict[int, Row], bare: bool) -> None:
+    def _lane(self, stage: Stage, left: Iterator[tuple[int, Case]], made: dict[int, Row]) -> None:
+        node = stage.node
         try:
-            stage = Stage(node, bare)
             stage.set()
             while not self.failed:
                 with self.lock:
@@ -112,7 +113,8 @@ def measure(lab: Lab) -> list[Row]:
     """All rows, in the order of the table."""
     table = Table([Node(lab, name) for name in ("nm1", "nm2")])
     table.play(list(cases()))
-    table.play(list(first_cases()), bare=True)
+    table.play(list(first_cases()), True)
+    table.play([Case(points.ANY_CONFIRM, fault) for fault in FAULTS[2:]], True, "iptables")
     # All nodes see this one, so it is played alone.
     table.nodes = table.nodes[:1]
     table.play([Case(None, "none", BROKER_DIES)])

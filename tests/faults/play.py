@@ -69,6 +69,7 @@ class Stage:
 
     node: Node
     bare: bool = False
+    mechanism: str = "nftables"
     old_map: dict[str, Any] = field(init=False)
     new_map: dict[str, Any] = field(init=False)
     new: dict[str, str | None] = field(init=False)
@@ -79,8 +80,8 @@ class Stage:
         node.place_program()
         node.remove()
         node.await_brokers()
-        self.old_map = {} if self.bare else node.map([(1, "hq-1"), (3, "hq-3")])
-        self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])
+        self.old_map = {} if self.bare else node.map([(1, "hq-1"), (3, "hq-3")], self.mechanism)
+        self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")], self.mechanism)
         self.to(self.old_map)
         self.to(self.new_map)
         self.new = {name: None if name in _VOLATILE else value for name, value in node.state().items()}
@@ -134,7 +135,7 @@ class Stage:
     def _row(self, case: Case, state: str, seconds: float, said: str) -> dict[str, Any]:
         point = case.point
         where = f"{point.step}, about to {point.about_to}" if point else "-"
-        change = f"{case.change}, the first one" if self.bare else case.change
+        change = f"{case.change}, the first one by {self.mechanism}" if self.bare else case.change
         return {
             "case": f"{change}; {case.fault} at {where}",
             "change": change,

@@ -75,6 +75,8 @@ PROBE = Point("probe", "ask the brokers", _PROBED)
 CONFIRM = Point("confirm", "write the generation", (*_PROBED, _writes_state))
 WRITTEN = Point("confirm", "disarm, the generation is written", (*_PROBED, _wrote_state))
 DISARMED = Point("confirm", "stop the undo timer", (*_PROBED, _wrote_state, _begins("systemctl")))
+# The same for mechanisms other than nftables: the state is written when armed, then when confirmed.
+ANY_CONFIRM = Point("confirm", "write the generation", (_writes_state, _writes_state))
 UNDO = Point("undo", "load the first old table", (*_PROBED, _LOAD))
 UNDO_HALF = Point("undo", "load the second old table", (*_PROBED, _LOAD, _LOAD))
 

@@ -37,6 +37,7 @@ def described(path: str) -> dict[str, str]:
 def state() -> dict[str, str]:
     """Name to content; files by their SHA-256."""
     found = described("/etc/hosts")
+    found["table ip nat"] = output("nft", "--stateless", "list", "table", "ip", "nat")
     for line in output("nft", "list", "tables").splitlines():
         if " kafka_" in line:
             found[line] = output("nft", "--stateless", "list", *line.split())

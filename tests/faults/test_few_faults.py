@@ -42,3 +42,10 @@ def test_the_node_is_as_before_or_as_after(stage: Stage, case: Case) -> None:
     assert row["state"] == case.expected, row
     if case.fault == "switch":
         assert row["beside"]["the caller was told"] == {"old": "undone", "new": "confirmed"}[case.expected]
+
+
+def test_a_first_change_by_iptables_and_hosts_leaves_nothing(stage: Stage) -> None:
+    first = Stage(stage.node, True, "iptables")
+    first.set()
+    row = first.play(Case(points.ANY_CONFIRM, "switch"))
+    assert row["state"] == "old", row
