@@ -73,7 +73,9 @@ def test_a_neighbour_acts(host: str, number: int, seen: dict[str, list[Seen]]) -
     # Without our rules, an answer to an open connection of the job may be refused by the kernel, which ends it.
     for what in ("rules", "dials", "others") if one["rules"] else ("rules", "dials", "carried", "others"):
         assert one[what] is not None, f"{what} did not come back: {one}"
-        assert one[what] <= BOUND, f"{what} came back late: {one}"
+        # What a firewall holds up while it loads is its own: `ufw reload` stops all traffic for a moment.
+        bound = BOUND if what == "rules" else BOUND + one["action"]
+        assert one[what] <= bound, f"{what} came back late: {one}"
 
 
 @pytest.mark.parametrize("host", PROGRAMS)
