@@ -65,6 +65,18 @@ else
 	@$(DOCTOR) --bootstrap $(BOOTSTRAP) $(if $(AS),--as $(AS)) $(ARGS)
 endif
 
+# Asked from this machine, without an inventory; FROM=nm1 asks from a host of the inventory. More: ARGS="--cluster hq --protocol ...".
+FROM ?=
+DISCOVER := PYTHONPATH=tests/.collections:ansible/roles/switch/files:ansible/roles/doctor/files:ansible/roles/discover/files \
+    python ansible/roles/discover/files/discover_here.py
+.PHONY: discover
+discover: tools ## Draft a NAT map: BOOTSTRAP=host:port[,host:port] [FROM=nm1]; records/nat_map.draft.yml
+ifeq ($(FROM),)
+	@$(DISCOVER) --bootstrap "$(BOOTSTRAP)" $(if $(AS),--as $(AS)) $(ARGS)
+else
+	@ansible-playbook kafka.natmap.discover -e bootstrap=$(BOOTSTRAP) -e discover_from=$(FROM) $(if $(AS),-e as_user=$(AS)) $(ARGS)
+endif
+
 .PHONY: report
 report: ready ## Write records/report.html: the ways to Kafka as a picture, a matrix and findings, on one page
 	@ansible-playbook kafka.natmap.report $(ARGS)

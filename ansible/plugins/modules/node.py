@@ -21,7 +21,7 @@ options:
   verb:
     description: What the program is to do.
     type: str
-    choices: [inspect, preview, switch, verify, status, yarn, doctor]
+    choices: [inspect, preview, switch, verify, status, yarn, doctor, discover]
     required: true
   program:
     description: The program, a zipapp in Base64 (filter P(kafka.natmap.program#filter)).
@@ -73,7 +73,7 @@ def main():
         argument_spec={
             "verb": {
                 "type": "str",
-                "choices": ["inspect", "preview", "switch", "verify", "status", "yarn", "doctor"],
+                "choices": ["inspect", "preview", "switch", "verify", "status", "yarn", "doctor", "discover"],
                 "required": True,
             },
             "program": {"type": "str", "required": True, "no_log": False},
