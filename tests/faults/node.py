@@ -99,7 +99,7 @@ class Node:
             topics.balance(self.lab)
         raise TimeoutError(f"the brokers do not prove themselves to {self.name}: {seen or 'no answer'}")
 
-    def map(self, brokers: list[tuple[int, str]], mechanism: str = "nftables") -> Map:
+    def map(self, brokers: list[tuple[int, str]], owner: str = "faults", mechanism: str = "nftables") -> Map:
         """A NAT map: each broker id with the host at whose NAT address it is reachable."""
         rows = [
             {
@@ -113,7 +113,7 @@ class Node:
             # A name that nothing here resolves asks for a hosts line too.
             rows.append({"id": 9, "advertised": "hq-9.example:9092", "reachable": f"{self.lab.nat_ip('hq-1')}:9099"})
         clusters = {"hq": {"brokers": rows}}
-        return {"owner": "faults", "scope": {"users": ["yarn"]}, "mechanism": mechanism, "clusters": clusters}
+        return {"owner": owner, "scope": {"users": ["yarn"]}, "mechanism": mechanism, "clusters": clusters}
 
     def request(self, nat_map: Map, window: int = 60, probe: bool = True) -> str:
         """What the switch is asked for this map, made as the roles make it."""

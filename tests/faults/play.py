@@ -80,8 +80,8 @@ class Stage:
         node.place_program()
         node.remove()
         node.await_brokers()
-        self.old_map = {} if self.bare else node.map([(1, "hq-1"), (3, "hq-3")], self.mechanism)
-        self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")], self.mechanism)
+        self.old_map = {} if self.bare else node.map([(1, "hq-1"), (3, "hq-3")], mechanism=self.mechanism)
+        self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")], mechanism=self.mechanism)
         self.to(self.old_map)
         self.to(self.new_map)
         self.new = {name: None if name in _VOLATILE else value for name, value in node.state().items()}
