@@ -123,9 +123,10 @@ class Node:
             raise ValueError("; ".join(plan["problems"]))
         whole = json.loads(plan["text"])
         texts = {kind: JINJA.get_template(file).render(plan=whole) for kind, (file, key) in TEXTS.items() if whole[key]}
-        unit = (ROOT / "ansible/roles/switch/templates/kafka-natmap.service.j2").read_text()
-        units = {"main": JINJA.from_string(unit).render(plan=whole, python=facts["interpreter"])}
-        made = filters.node_bundle(nat_map, facts, self.name, groups, texts, units)
+        settings = {"plan": whole, "python": facts["interpreter"], "drift": "repair"}
+        kinds = {"main": "kafka-natmap", "watch": "kafka-natmap-watch"}
+        units = {kind: JINJA.get_template(f"{name}.service.j2").render(settings) for kind, name in kinds.items()}
+        made = filters.node_bundle(nat_map, facts, self.name, groups, texts, units, "repair")
         asked = json.loads(filters.switch_request(made, probe, window, "tests"))
         for question in asked["bundle"]["probe"]:
             question["deadline"] = min(question["deadline"], window / 2)
