@@ -127,7 +127,7 @@ def test_a_broker_outside_the_map_is_unmapped_only_where_it_cannot_be_reached() 
 
 RULES = [
     ("not applied", Kept(None), "NOT_REWRITTEN", "not_applied"),
-    ("another scope", Kept({**GENERATION, "who": [["uid", 5, 9]]}), "SCOPE_WRONG", ""),
+    ("another scope", Kept({**GENERATION, "who": [["uid", 5, 9]]}), "SCOPE_WRONG", "old_scope"),
     ("the rule is gone", Kept(GENERATION, loaded=()), "NOT_REWRITTEN", "missing_rule"),
     ("passed by", Kept(GENERATION), "NOT_REWRITTEN", "counter_still"),
 ]

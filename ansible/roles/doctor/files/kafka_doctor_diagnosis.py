@@ -140,7 +140,9 @@ class Diagnosis(Ways):
         elif rules.target(dialled) is None:
             detail, said = "not_applied", said + "; the plan that is kept here does not hold this pair"
         elif not rules.covers(self.identity if self.identity["uid"] is not None else None):
-            code, detail, said = "SCOPE_WRONG", "", said + "; the rules hold for " + rules.scopes()
+            by_hand = any(probe.get("user") for probe in self.request.get("probe", ()))
+            code, detail = "SCOPE_WRONG", "" if by_hand else "old_scope"
+            said += "; the rules hold for " + rules.scopes()
         elif not rules.loaded(dialled):
             detail, said = "missing_rule", said + "; the kernel holds no rule for it"
         if not works:

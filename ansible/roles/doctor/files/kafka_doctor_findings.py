@@ -220,6 +220,7 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "mend": "getent ahostsv4 {host} on {node}, then let its owner take the dead address out of DNS",
     },
     "old_plan": {"cause": "{node} holds the plan of another map than this one", "mend": APPLY},
+    "old_scope": {"cause": "the map's scope names {user}, and the rules of {node} hold for others", "mend": APPLY},
     "no_address": {
         "cause": "{host} has no address on {node}",
         "mend": "getent ahostsv4 {host} on {node}; map the name (its hosts line comes with it): " + APPLY,
