@@ -65,14 +65,19 @@ else
 	@$(DOCTOR) --bootstrap $(BOOTSTRAP) $(if $(AS),--as $(AS)) $(ARGS)
 endif
 
-# Asked from this machine, without an inventory; FROM=nm1 asks from a host of the inventory. More: ARGS="--cluster hq --protocol ...".
+# Asked from this machine, without an inventory, or, where nothing answers here, from the first node of the inventory; FROM=nm1
+# asks from that host. More: ARGS="--cluster hq --protocol ...", with FROM those of Ansible.
 FROM ?=
+NO_WAY := 3
 DISCOVER := PYTHONPATH=tests/.collections:ansible/roles/switch/files:ansible/roles/doctor/files:ansible/roles/discover/files \
     python ansible/roles/discover/files/discover_here.py
 .PHONY: discover
 discover: tools ## Draft a NAT map: BOOTSTRAP=host:port[,host:port] [FROM=nm1]; records/nat_map.draft.yml
 ifeq ($(FROM),)
-	@$(DISCOVER) --bootstrap "$(BOOTSTRAP)" $(if $(AS),--as $(AS)) $(ARGS)
+	@$(DISCOVER) --bootstrap "$(BOOTSTRAP)" $(if $(AS),--as $(AS)) $(ARGS); code=$$?; \
+	    if [ $$code -ne $(NO_WAY) ] || [ -n "$(ARGS)" ]; then exit $$code; fi; \
+	    echo "Nothing answers here, so the inventory's first node is asked." >&2; \
+	    exec ansible-playbook kafka.natmap.discover -e bootstrap=$(BOOTSTRAP) $(if $(AS),-e as_user=$(AS))
 else
 	@ansible-playbook kafka.natmap.discover -e bootstrap=$(BOOTSTRAP) -e discover_from=$(FROM) $(if $(AS),-e as_user=$(AS)) $(ARGS)
 endif

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.kafka.natmap.plugins.filter import discover as filters
-from doctor_peers import HQ, TOPICS, loaded
+from doctor_peers import HQ, TOPICS, certificate, loaded, tls
 from probe_peers import closed_port, hangs_up, keeps_silent, listening, says
 from unit.nodes import ROOT
 
@@ -182,6 +182,26 @@ def test_pairs_of_the_present_map_are_asked_first(port: int) -> None:
     assert {how for _, how in ways(answer).values()} == {"named", "present map"}
 
 
+def test_tls_checks_the_advertised_name_of_every_address(port: int, tmp_path: Path) -> None:
+    """The bootstrap address is given with its certificate's name; broker 3 shows a certificate of another name."""
+    good = certificate(tmp_path, "DNS:kafka-1.example,DNS:kafka-2.example", "20200101", "20990101")
+    (tmp_path / "other").mkdir()
+    other = certificate(tmp_path / "other", "DNS:elsewhere.example", "20200101", "20990101")
+    (tmp_path / "ca.pem").write_text(Path(good).read_text() + Path(other).read_text())
+    site = HQ(
+        "C", {n: (f"kafka-{n}.example", port) for n in NODES}, {name: list(parts) for name, parts in TOPICS.items()}
+    )
+    with ExitStack() as open_:
+        for node, shown in ((1, good), (2, good), (3, other)):
+            open_.enter_context(listening(tls(shown, site.broker(node)), f"127.8.0.{20 + node}", port))
+        security = {"protocol": "SSL", "cafile": str(tmp_path / "ca.pem")}
+        answer = ask(("kafka-1.example@127.8.0.21", port), security=security)
+        by_address = ask(("127.8.0.21", port), security=security)
+    assert ways(answer) == {1: (f"127.8.0.21:{port}", "named"), 2: (f"127.8.0.22:{port}", "guess"), 3: (None, "")}
+    assert "TLS" in {one["code"] for one in answer["brokers"][2]["tried"]}
+    assert (by_address["bootstrap"][0]["code"], by_address["brokers"]) == ("TLS", [])
+
+
 def login(**more: str) -> dict[str, str]:
     return {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "etl", "password": SECRET, **more}
 
@@ -217,6 +237,22 @@ def test_secrets_are_not_in_the_question() -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"probe": [1]}', '{"probe": [{"clusters": [{"name": "k"}]}]}'])
 def test_a_bad_request_is_refused_in_words(text: str) -> None:
     assert set(run(text)["error"]) == {"cause", "mend"}
+
+
+def test_a_machine_without_a_way_asks_the_inventory_s_first_node() -> None:
+    done = subprocess.run(
+        ["make", "-n", "discover", "BOOTSTRAP=a:1"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "kafka.natmap.discover -e bootstrap=a:1" in done.stdout
+    done = subprocess.run(
+        ["make", "-n", "discover", "BOOTSTRAP=a:1", "FROM=nm7", "AS=etl"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "-e discover_from=nm7 -e as_user=etl" in done.stdout
+    assert "discover_here" not in done.stdout
 
 
 def test_make_discover_asks_from_this_machine(port: int, tmp_path: Path) -> None:

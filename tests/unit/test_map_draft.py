@@ -134,6 +134,13 @@ def test_secrets_become_the_names_of_variables() -> None:
     }  # fmt: skip
 
 
+def test_with_tls_the_bootstrap_goes_by_advertised_names() -> None:
+    _, data = made(answer(row(1, "named"), row(2)), security={"protocol": "SSL", "cafile": "/etc/hq.pem"})
+    assert data["clusters"]["hq"]["bootstrap"] == ["192.0.2.21:9092"]
+    _, data = made(answer(row(1, "named"), row(2)))
+    assert data["clusters"]["hq"]["bootstrap"] == ["203.0.113.21:9092"]
+
+
 def test_the_present_map_gives_names_and_is_compared() -> None:
     draft, data = made(answer(row(1, "named"), row(2), row(3), lost(4)), present=PRESENT)
     assert (data["owner"], data["scope"], list(data["clusters"])) == ("data-platform", {"users": ["etl"]}, ["old"])

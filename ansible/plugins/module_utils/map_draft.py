@@ -128,7 +128,10 @@ def _cluster(
     name: str,
 ) -> list[str]:
     lines = [f"cluster_id: {json.dumps(answer['cluster_id'])}"] if answer["cluster_id"] else []
-    bootstrap = [row["address"] for row in answer["bootstrap"] if row["broker"] is not None]
+    named = {row["broker"]: row["address"] for row in answer["bootstrap"] if row["broker"] is not None}
+    # A certificate is for the advertised name, so with TLS the bootstrap goes by that.
+    tls = "SSL" in security.get("protocol", "")
+    bootstrap = [row["advertised"] if tls else named[row["id"]] for row in proven if row["id"] in named]
     lines += [f"bootstrap: {json.dumps(bootstrap)}"] if bootstrap else []
     lines += [f"{key}: {json.dumps(body[key])}" for key in _KEPT if key in body]
     lines += ["brokers:"]
@@ -168,7 +171,7 @@ def _security(security: Mapping[str, Any], name: str) -> list[str]:
 
 def how(row: Row) -> str:
     """How a pair was found, in words."""
-    return f"guess, verified: {row['rule']}" if row["how"] == "guess" else f"{row['how']}: {row['rule']}"
+    return f"guess, verified: {row['rule']}" if row["how"] == "guess" else str(row["rule"])
 
 
 def _told(answer: Row, name: str, asked_on: str, proven: Sequence[Row], left: Sequence[tuple[Row, str]]) -> list[str]:

@@ -1,6 +1,7 @@
 """`make discover` on one machine, without an inventory: ask, print, and write the draft. Python 3.6 syntax.
 
-The password is read from the terminal or standard input. Exit code 0 written, 1 nothing could be proven, 2 not asked.
+The password is read from the terminal or standard input. Exit code 0 written, 1 nothing could be proven, 2 not asked,
+3 no address answered here.
 """
 
 import argparse
@@ -36,6 +37,8 @@ def main(argv: List[str]) -> int:
     )
     own, others = parser.parse_known_args(argv[1:])
     asked, _ = parse_arguments(["--deadline", "20"] + others, __doc__ + "\n" + parser.format_help())
+    if not asked["probe"][0]["clusters"][0]["bootstrap"]:
+        parser.error("--bootstrap: no address is given. Mend: make discover BOOTSTRAP=HOST:PORT")
     present = read_map(own.map)
     (probe,) = asked["probe"]
     security = probe["clusters"][0]["security"]
@@ -49,7 +52,9 @@ def main(argv: List[str]) -> int:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     draft = filters.discover_draft(answer, platform.node(), at, own.cluster, present, security, probe["user"] or "")
     print("\n".join(draft["lines"] + draft["problems"]))
-    return write(own.draft, draft["text"]) if draft["text"] else 1
+    if draft["text"]:
+        return write(own.draft, draft["text"])
+    return 1 if answer["brokers"] else 3
 
 
 def read_map(path: str) -> Optional[Dict[str, Any]]:

@@ -26,6 +26,7 @@ from kafka_natmap_wire import request
 MOST_TRIES = 8
 MOST_DESCRIBED = 64
 NAMED, PRESENT, FOUND, AS_IS = "named", "present map", "found", "as advertised"
+SAID = "the present map says so, verified"
 
 
 class Proof(NamedTuple):
@@ -90,7 +91,7 @@ class Discovery:
     # ------------------------------------------------------------ the addresses that were given
 
     def _ask_bootstrap(self, addresses: List[Address]) -> None:
-        answers = each(self._open, addresses, self.workers, self.limits.until)
+        answers = each(self._open_named, addresses, self.workers, self.limits.until)
         views = [(at, walk, view) for at, (walk, view, _) in ((at, got) for at, got in answers if got) if view]
         if views and self.cluster_id is None:
             ids = [view.cluster_id for _, _, view in views]
@@ -108,7 +109,7 @@ class Discovery:
         for at, _, _ in ours:
             proof = by_address.get(at)
             if proof is not None and proof.node is not None and proof.node not in self.known:
-                self._take(proof.node, proof, NAMED, "it was named, and answers as broker {}".format(proof.node))
+                self._take(proof.node, proof, NAMED, "it was named, and answered as broker {}".format(proof.node))
         for _, walk, _ in views:
             walk.close()
 
@@ -144,6 +145,11 @@ class Discovery:
         return said
 
     # ------------------------------------------------------------ dialling
+
+    def _open_named(self, named: Address) -> Tuple[Walk, Any, Optional[Broken]]:
+        """An address as it was given; NAME@IP:PORT says for which name its certificate is."""
+        name, _, host = named[0].rpartition("@")
+        return self._open((host, named[1]), name or host)
 
     def _open(self, address: Address, tls_name: Optional[str] = None) -> Tuple[Walk, Any, Optional[Broken]]:
         walk = Walk(
@@ -215,7 +221,7 @@ class Discovery:
 
     def _try_present_map(self) -> None:
         pairs = {parse_address(pair["advertised"]): pair["reachable"] for pair in self.asked["brokers"]}
-        self._try([(n, parse_address(pairs[at]), PRESENT) for n, at in self.brokers.items() if at in pairs], PRESENT)
+        self._try([(n, parse_address(pairs[at]), SAID) for n, at in self.brokers.items() if at in pairs], PRESENT)
 
     def _guess_once(self) -> bool:
         """Try the first rule that still has something to say; False where none has, or time is over."""
