@@ -162,6 +162,8 @@ def _state(reports: Sequence[Report]) -> str:
 
 
 def _verdict(reports: Sequence[Report], matrix: Matrix, state: str) -> str:
+    if not reports:
+        return "No host was asked."
     cells = [cell for row in matrix.rows for cell in row.cells if cell.state != "none"]
     well = sum(cell.state == "ok" for cell in cells)
     ways = f"{well} of {len(cells)} ways to brokers are well, each answered by the very broker"

@@ -181,8 +181,8 @@ def _broker(
     targets = list(dict.fromkeys(target for edge in direct for target in edge.targets))
     mapped = any(edge.mapped for edge in direct)
     name, advertised = report_groups.broker_names(columns), report_groups.span([one.advertised for one in columns])
-    known = "reached at" if mapped else "as advertised"
-    count = f"{known} {len(targets)} addresses" if len(targets) > 1 else known
+    known = "reached here" if mapped else "as advertised"
+    count = f"{known}: {len(targets)} addresses" if len(targets) > 1 else known
     nat = Box(*at, "nat", state, short(report_groups.span(targets) if targets else "no way known"), count)
     broker = Box(at[0] + _WIDE + _SHORT, at[1], "broker", state, name, short(advertised))
     made.boxes += [nat, broker]
