@@ -13,6 +13,8 @@ PARAMETERS: dict[str, Any] = {
     "arguments": ["@relay.args"],
     "jars": ["/srv/a.jar", "/srv/b.jar"],
     "files": ["/srv/relay.args"],
+    "py_files": [],
+    "proxy_user": "",
     "conf": {"spark.driver.memory": "1g"},
 }
 

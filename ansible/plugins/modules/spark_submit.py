@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
+import zipfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -42,6 +43,15 @@ options:
     type: list
     elements: path
     default: []
+  py_files:
+    description: Python files and zips for the driver's path. A folder is a package, and is zipped beside itself first.
+    type: list
+    elements: path
+    default: []
+  proxy_user:
+    description: Whom to submit as, where the cluster lets the submitting user stand in for others.
+    type: str
+    default: ""
   conf:
     description: Spark's properties.
     type: dict
@@ -100,13 +110,27 @@ def command_line(params: dict[str, Any]) -> list[str]:
     """What is run."""
     command = [os.path.join(params["spark_home"], "bin", "spark-submit")]
     command += ["--master", "yarn", "--deploy-mode", "cluster"]
-    for option in "jars", "files":
+    for option in "jars", "files", "py_files":
         if params[option]:
-            command += [f"--{option}", ",".join(params[option])]
+            command += ["--" + option.replace("_", "-"), ",".join(params[option])]
+    if params["proxy_user"]:
+        command += ["--proxy-user", params["proxy_user"]]
     conf = dict(params["conf"], **{"spark.yarn.submit.waitAppCompletion": "false"})
     for key in sorted(conf):
         command += ["--conf", f"{key}={conf[key]}"]
     return [*command, params["application"], *params["arguments"]]
+
+
+def zipped(path: str) -> str:
+    """A package as a zip beside it, under its own name; anything else as it is."""
+    if not os.path.isdir(path):
+        return path
+    folder, package = os.path.split(path.rstrip("/"))
+    with zipfile.ZipFile(path.rstrip("/") + ".zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(os.listdir(path)):
+            if name.endswith(".py"):
+                archive.write(os.path.join(path, name), f"{package}/{name}")
+    return os.path.join(folder, package + ".zip")
 
 
 def missing(program: str, environment: dict[str, str]) -> str:
@@ -141,13 +165,16 @@ def main() -> None:
             "arguments": {"type": "list", "elements": "str", "default": []},
             "jars": {"type": "list", "elements": "path", "default": []},
             "files": {"type": "list", "elements": "path", "default": []},
+            "py_files": {"type": "list", "elements": "path", "default": []},
+            "proxy_user": {"type": "str", "default": ""},
             "conf": {"type": "dict", "default": {}},
             "environment": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 300},
         },
     )
-    command = command_line(module.params)
-    wrong = missing(command[0], module.params["environment"])
+    params = dict(module.params, py_files=[zipped(path) for path in module.params["py_files"]])
+    command = command_line(params)
+    wrong = missing(command[0], params["environment"])
     if wrong:
         module.fail_json(msg=wrong)
     environment = {**os.environ, **module.params["environment"], "SPARK_HOME": module.params["spark_home"]}

@@ -45,6 +45,11 @@ options:
     description: Hadoop's C(yarn) program, which reads the logs.
     type: str
     default: yarn
+  log_files:
+    description: The names of the containers' log files in which the reason is looked for.
+    type: list
+    elements: str
+    default: [stdout, stderr]
   environment:
     description: The environment of that program, such as C(HADOOP_CONF_DIR).
     type: dict
@@ -143,7 +148,7 @@ def cause(report: dict[str, Any], log: str) -> str:
 def logs(module: AnsibleModule) -> str:
     """The end of each container's output; what Python says stands in stdout, what Java says in stderr."""
     command = [module.params["yarn"], "logs", "-applicationId", module.params["application_id"]]
-    command += ["-log_files", "stdout,stderr", "-size", str(-LOG_BYTES)]
+    command += ["-log_files", ",".join(module.params["log_files"]), "-size", str(-LOG_BYTES)]
     return str(module.run_command(command, environ_update=module.params["environment"])[1])
 
 
@@ -157,6 +162,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 900},
             "seen": {"type": "str", "default": ""},
             "yarn": {"type": "str", "default": "yarn"},
+            "log_files": {"type": "list", "elements": "str", "default": ["stdout", "stderr"]},
             "environment": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,

@@ -1,0 +1,199 @@
+"""The controller's face of the relay job: its settings checked and resolved, what it is submitted with, its edge program."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.kafka.natmap.plugins.filter import doctor, natmap
+from ansible_collections.kafka.natmap.plugins.module_utils import (
+    bundle,
+    relay_conf,
+    relay_findings,
+    relay_view,
+)
+
+ROLES = Path(__file__).parents[2] / "roles"
+SECRET = re.compile("pass|secret|jaas|token|ssl.*key", re.IGNORECASE)
+_MAIN = b"import sys\nfrom relay_edge import main\nsys.exit(main(sys.argv[1:]))\n"
+
+
+def relay_settings(read: Any, app_dir: str, run: str = "", start: str = "") -> dict[str, Any]:
+    """The settings as the job gets them, every default filled in.
+
+    :param read: what YAML holds, with the values of variables in their places
+    :param run: the name of a replay, or empty
+    :param start: where that replay begins, or empty
+    """
+    settings = _job(app_dir, "settings")
+    found: dict[str, Any] = settings.resolved(settings.parse(_plain(read), _plain(run), _plain(start)))
+    return found
+
+
+def relay_wrong(
+    read: Any, app_dir: str, run: str, start: str, more: Mapping[str, Any], login: Mapping[str, str]
+) -> list[str]:
+    """All that is wrong with the settings, and with what they are to be submitted with; a line each."""
+    settings = _job(app_dir, "settings")
+    wrong = relay_conf.contradictions(login)
+    try:
+        resolved = relay_settings(read, app_dir, run, start)
+    except settings.SettingsError as error:
+        return [f"{one.path}: {one.wrong}. Mend: {one.mend}" for one in error.problems] + wrong
+    return wrong + relay_conf.broken(resolved, _plain(more))
+
+
+def relay_place(resolved: Mapping[str, Any], app_dir: str) -> dict[str, str]:
+    """Where a relay is found: its title, its folder's name on the edge, its state directory, and its tag at YARN."""
+    settings = _job(app_dir, "settings")
+    path = settings.parse(_plain(resolved)).state_path
+    title = "/".join(filter(None, (resolved["name"], resolved["run"])))
+    tag = "tagdata-" + hashlib.sha256(path.encode()).hexdigest()[:16]
+    return {"title": title, "folder": title.replace("/", "."), "state_path": path, "tag": tag}
+
+
+@lru_cache(maxsize=2)
+def relay_program(app_dir: str) -> str:
+    """What runs on the edge, as a zipapp in Base64: its own modules, the job's, the probe's session and kafka-python."""
+    folders = [
+        (ROLES / "switch" / "files", ("kafka_natmap_session.py", "kafka_natmap_wire.py"), ""),
+        (ROLES / "spark_job" / "files", ("relay_*.py",), ""),
+        (Path(app_dir) / "tagdata", ("*.py",), "tagdata/"),
+    ]
+    sources = {
+        prefix + path.name: path.read_bytes()
+        for folder, names, prefix in folders
+        for name in names
+        for path in folder.glob(name)
+    }
+    return base64.b64encode(bundle.pack({**doctor._kafka_python(), **sources, "__main__.py": _MAIN})).decode()
+
+
+def relay_secrets(resolved: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Options of source and sink that no log may show, by side."""
+    sides = {side: _options(resolved, side, secret=True) for side in ("source", "sink")}
+    return {side: options for side, options in sides.items() if options}
+
+
+def relay_public(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without their secrets."""
+    sides = {side: {**resolved[side], "options": _options(resolved, side, secret=False)} for side in ("source", "sink")}
+    return {**_plain(resolved), **_plain(sides)}
+
+
+def _options(resolved: Mapping[str, Any], side: str, secret: bool) -> dict[str, str]:
+    options = _plain(resolved[side]["options"])
+    return {key: value for key, value in options.items() if bool(SECRET.search(key)) is secret}
+
+
+def relay_doctor(resolved: Mapping[str, Any], side: str, host: str, user: str) -> str:
+    """What the doctor of a YARN node is asked about one side: every broker, as the job's user."""
+    topics = resolved["source"].get("topics", []) if side == "source" else []
+    options = {"topics": topics, "deadline": 10.0, "yarn": False}
+    bootstrap = ",".join(resolved[side]["bootstrap"])
+    return doctor.doctor_request(None, host, [], options, bootstrap, _security(resolved, side), user)
+
+
+def relay_doctor_secrets(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The secrets of that question."""
+    return doctor.doctor_secrets(None, ",".join(resolved[side]["bootstrap"]), _security(resolved, side))
+
+
+def _security(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """A side's options as the doctor takes them; certificates lie on the edge, so nodes go as far as without them."""
+    spec = importlib.util.spec_from_file_location("relay_options", ROLES / "spark_job" / "files" / "relay_options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    options = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(options)
+    try:
+        found = options.security({k: v for k, v in _plain(resolved[side]["options"]).items() if ".ssl." not in k})
+    except options.Unreadable:
+        found = {"protocol": "PLAINTEXT"}
+    return {key: value for key, value in found.items() if value}
+
+
+def relay_json(resolved: Mapping[str, Any]) -> str:
+    """The settings as a file."""
+    return json.dumps(_plain(resolved), indent=1, sort_keys=True) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """What Ansible read, as plain Python: its own kinds of text carry tags."""
+    value = natmap._plain(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _job(app_dir: str, name: str) -> ModuleType:
+    """A module of the job's own package, so that both say the same."""
+    if not (Path(app_dir) / "tagdata" / f"{name}.py").is_file():
+        raise AnsibleFilterError(f"{app_dir} holds no tagdata/{name}.py. Mend: set spark_job_app_dir")
+    if app_dir not in sys.path:
+        sys.path.append(app_dir)
+    return importlib.import_module(f"tagdata.{name}")
+
+
+def relay_title(named: str, run: str = "") -> str:
+    """The title of a relay that is named by itself or by its settings' file; empty stands for all of them."""
+    named = _plain(named)
+    if Path(named).is_file():
+        # Its name alone is wanted: values that come from a vault may be out of reach here.
+        found = re.search(r"(?m)^name:\s*[\"']?([a-z0-9-]+)", Path(named).read_text(encoding="utf-8"))
+        if not found:
+            raise AnsibleFilterError(f"{named} names no relay. Mend: give it a name: at the top")
+        named = found[1]
+    elif "/" in named or "." in named:
+        raise AnsibleFilterError(f"{named} is no file. Mend: RELAY=FILE, or RELAY=NAME of one that was deployed")
+    return "/".join(filter(None, (named, _plain(run) if named else "")))
+
+
+def relay_lines(views: list[dict[str, Any]], app_dir: str) -> list[str]:
+    """A line for each relay, as people read it."""
+    return [relay_view.told(view, _job(app_dir, "status").line) for view in views]
+
+
+def relay_prometheus(views: list[dict[str, Any]], app_dir: str) -> str:
+    """All relays in Prometheus' text format."""
+    status = _job(app_dir, "status")
+    return relay_view.merged([status.prometheus(view["status"]) for view in views if view["status"]])
+
+
+class FilterModule:
+    """Ansible's way to find them."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The filters by name."""
+        return {
+            "relay_settings": relay_settings,
+            "relay_wrong": relay_wrong,
+            "relay_secrets": relay_secrets,
+            "relay_public": relay_public,
+            "relay_doctor": relay_doctor,
+            "relay_doctor_secrets": relay_doctor_secrets,
+            "relay_title": relay_title,
+            "relay_place": relay_place,
+            "relay_program": relay_program,
+            "relay_json": relay_json,
+            "relay_conf": relay_conf.submitted,
+            "relay_lines": relay_lines,
+            "relay_prometheus": relay_prometheus,
+            "relay_problems": relay_view.problems,
+            "relay_report": relay_view.report,
+            "relay_applications": relay_view.applications,
+            "relay_walked": relay_findings.walked,
+            "relay_check_lines": relay_findings.lines,
+        }
