@@ -115,7 +115,7 @@ def test_what_hosts_and_peers_say_is_text_and_nothing_else() -> None:
     report = seen.report(evil, [seen.walk(1, "TCP_TIMEOUT", dialled=evil, advertised=f"{evil}:9092")])
     text = filters.doctor_page([report], {evil: {}}, evil, seen.AT, "/", TEMPLATE)
     assert "<script" not in text
-    assert "49" not in text.replace("{{ 77*77 }}", "")
+    assert "5929" not in text
     assert "&lt;script&gt;" in text
 
 
