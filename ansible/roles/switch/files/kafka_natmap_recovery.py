@@ -3,6 +3,7 @@
 The one point of no return is the generation: before it is written the node goes back, from then on the rest is completed.
 """
 
+import contextlib
 import glob
 import os
 import shutil
@@ -71,6 +72,9 @@ def sweep(owner):
     for pattern in begun + [os.path.join(LIBEXEC, ".*")]:
         for path in glob.glob(pattern):
             unlink(path)
+    for folder in (home, etc, ETC):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
     if not owners():
         shutil.rmtree(LIBEXEC, ignore_errors=True)
 

@@ -358,7 +358,9 @@ def remove_unit(unit):
     """Disable a unit and take its file away."""
     path = os.path.join(UNITS, unit)
     if os.path.exists(path):
-        run(["systemctl", "disable", "--now", "--quiet", unit])
+        # Not by the unit itself: at boot it would end the very process that goes back.
+        ours = "/%s\n" % unit in (read_text("/proc/self/cgroup") or "")
+        run(["systemctl", "disable", "--quiet"] + ([] if ours else ["--now"]) + [unit])
         unlink(path)
         run(["systemctl", "daemon-reload"])
 
