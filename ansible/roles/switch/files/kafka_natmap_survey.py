@@ -107,7 +107,9 @@ class Cluster:
             session.open()
             for key, version, name in NEEDED:
                 if key not in session.apis:
-                    raise Broken("NOT_KAFKA", f"{session.address} is no broker: it does not know {name} (a controller?)")
+                    raise Broken(
+                        "NOT_KAFKA", f"{session.address} is no broker: it does not know {name} (a controller?)"
+                    )
                 low, high = session.apis[key]
                 if not low <= version <= high:
                     raise Broken("UNPROVEN", f"{session.address} does not take {name} v{version}")
