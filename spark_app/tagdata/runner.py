@@ -56,6 +56,7 @@ class Runner:
         self.before: dict[str, Any] | None = None
         self.asked = ""
         self.resume: Resume | None = None
+        self.position: Offsets = {}
         self.shadow: tuple[float, Offsets] = (0.0, {})
         self.looked = 0.0
         self.fails: tuple[int | None, int] = (None, 0)
@@ -114,6 +115,7 @@ class Runner:
         finally:
             self._interrupt(query)
         self._take(query, stream)
+        self._commit_shadow(self.position, at_once=True)
         if self.asked == DRAIN and not once:
             return self._stream()
         return self.asked or "DONE"
@@ -154,14 +156,16 @@ class Runner:
             elif not progress["numInputRows"]:
                 self.status.idle()
             self.status.lag(lag(progress))
-            self._commit_shadow(as_offsets(progress["sources"][0].get("endOffset")))
+            self.position = as_offsets(progress["sources"][0].get("endOffset"))
+        self._commit_shadow(self.position)
         return came
 
-    def _commit_shadow(self, position: Offsets) -> None:
+    def _commit_shadow(self, position: Offsets, at_once: bool = False) -> None:
         """Show the position to Kafka's own tools. It is for them alone: nothing here reads it."""
         at, last = self.shadow
         age = time.monotonic() - at if at else SHADOW_AGAIN
-        if not self.settings.shadow_group or not position or age < (SHADOW_AGAIN if position == last else SHADOW):
+        rest = SHADOW_AGAIN if position == last else 0.0 if at_once else SHADOW
+        if not self.settings.shadow_group or not position or age < rest:
             return
         self.shadow = (time.monotonic(), position)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from tagdata import audit, settings
 from tagdata.files import StateDir
 from tagdata.runner import Runner
 
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 CONNECTOR = Path(__file__).parents[2] / "build/jars/connector"
 PATIENCE = float(os.environ.get("TAGDATA_PATIENCE", "120"))  # seconds for anything to come about
 names = (f"t{number}" for number in itertools.count())
@@ -43,7 +45,12 @@ def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", jars).config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", jars)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
     session = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "512m").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 from e2e.events import Event
+from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
 from spark.broker import Broker
 from spark.conftest import Relay, clean, read
@@ -23,7 +25,7 @@ Make = Callable[..., Relay]
 
 
 def admin(broker: Broker) -> Any:
-    return KafkaAdminClient(bootstrap_servers=broker.address)
+    return closing(KafkaAdminClient(bootstrap_servers=broker.address))
 
 
 def test_a_batch_that_was_written_but_not_committed_is_not_repeated(relay: Make, monkeypatch: Any) -> None:
@@ -152,7 +154,6 @@ def test_a_recreated_topic_is_refused_though_it_holds_more_than_before(relay: Ma
     one.start().until(lambda status: status["records_out"] == 100)
     with admin(one.source) as client:
         client.delete_topics([one.topic])
-        one.until(lambda status: True)
     while one.topic in _names(one.source):
         pass
     one.source.create(one.topic, 3)
@@ -199,15 +200,9 @@ def test_expired_data_is_refused(relay: Make) -> None:
     assert one.once() == 0
     one.fill(100, seed=2)
     with admin(one.source) as client:
-        client.delete_records({_partition(one.topic): read(one.source, one.topic)[0][-1].offset})
+        client.delete_records({TopicPartition(one.topic, 0): read(one.source, one.topic)[0][-1].offset})
     assert one.once() == 3
     assert one.halted()["code"] == "DATA_EXPIRED"
-
-
-def _partition(topic: str) -> Any:
-    from kafka import TopicPartition
-
-    return TopicPartition(topic, 0)
 
 
 def test_a_second_copy_is_refused_and_touches_nothing(relay: Make) -> None:
