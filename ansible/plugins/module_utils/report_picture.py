@@ -214,7 +214,8 @@ def _describe(made: _Drawing, rows: Sequence[Row], broker: str, edge: Edge, gate
         through = f" through {gateway}" if gateway else ""
         why = ", ".join(edge.codes) or edge.state
         hosts = report_groups.span(list(dict.fromkeys(row.host for row in rows)))
-        made.described.append(f"{hosts} to {broker}{through}: {edge.well} of {edge.ways} ways are well; {why}.")
+        share = f"{edge.well} of {edge.ways} ways are well; " if edge.ways > 1 else ""
+        made.described.append(f"{hosts} to {broker}{through}: {share}{why}.")
 
 
 def _line(made: _Drawing, start: Box, end: Box, state: str) -> None:
