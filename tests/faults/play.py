@@ -84,7 +84,9 @@ class Stage:
         self.new_map = node.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")], mechanism=self.mechanism)
         self.to(self.old_map)
         self.to(self.new_map)
-        self.new = {name: None if name in _VOLATILE else value for name, value in node.state().items()}
+        self.new = {name: None if name in _VOLATILE else value for name, value in node.state().items()} | {
+            "running": ""
+        }
         self.to(self.old_map)
 
     def to(self, nat_map: dict[str, Any]) -> None:
@@ -98,7 +100,8 @@ class Stage:
 
     def play(self, case: Case) -> dict[str, Any]:
         """Play one row; the node holds the old map afterwards."""
-        node, old = self.node, self.node.state()
+        # A unit of the switch before may be about to go.
+        node, old = self.node, {**self.node.state(), "running": ""}
         with ExitStack() as after:
             gate = after.enter_context(Gate(node.process).watching())
             run = Run(self, case, gate)
