@@ -234,6 +234,11 @@ def test_secrets_are_not_in_the_question() -> None:
     assert filters.discover_secrets(None, present, "hq") == {filters.NAME: {"password": SECRET}}
 
 
+def test_an_older_controller_s_texts_are_numbers_again() -> None:
+    asked = json.loads(filters.discover_request("a:1", {"deadline": "20.0", "trust_guesses": "False"}))
+    assert (asked["deadline"], asked["trust_guesses"]) == (20.0, False)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"probe": [1]}', '{"probe": [{"clusters": [{"name": "k"}]}]}'])
 def test_a_bad_request_is_refused_in_words(text: str) -> None:
     assert set(run(text)["error"]) == {"cause", "mend"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.kafka.natmap.plugins.filter.doctor import doctor_program
 from ansible_collections.kafka.natmap.plugins.filter.natmap import _plain
 from ansible_collections.kafka.natmap.plugins.module_utils import bundle, map_draft, map_parser
@@ -67,7 +68,12 @@ def discover_request(
         # The probe wants a password to be there; the true one is joined to it on the node.
         "security": {_NAMES.get(key, key): value for key, value in settings.items() if key not in _SECRETS},
     }
-    return json.dumps({**options, "probe": [{"clusters": [asked], "user": user or None}]})
+    return json.dumps({**_numbers(options), "probe": [{"clusters": [asked], "user": user or None}]})
+
+
+def _numbers(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Controllers before ansible-core 2.19 hand on what a template gave as texts."""
+    return {key: boolean(value) if key == "trust_guesses" else float(value) for key, value in options.items()}
 
 
 def discover_secrets(security: Any = None, present: Any = None, cluster: str = "") -> dict[str, dict[str, str]]:
