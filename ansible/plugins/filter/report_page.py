@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from ansible_collections.kafka.natmap.plugins.filter.doctor import doctor_json
 from ansible_collections.kafka.natmap.plugins.module_utils import report_page
 
 
@@ -28,6 +29,14 @@ def doctor_page(
     return printed.render(vars(seen)) + "\n"
 
 
+def doctor_records(
+    reports: Sequence[Mapping[str, Any]], hostvars: Mapping[str, Any], owner: str, at: str, records: str, template: str
+) -> dict[str, str]:
+    """The page and its data, by file name. Alone, a text of JSON becomes data again before ansible-core 2.19."""
+    page = doctor_page(reports, hostvars, owner, at, records, template)
+    return {"report.json": doctor_json(list(map(dict, reports))), "report.html": page}
+
+
 def _fleet_digest(path: Path, owner: str) -> str:
     """The digest of the last change plan; empty where there is none that can be read."""
     try:
@@ -42,4 +51,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
-        return {"doctor_page": doctor_page}
+        return {"doctor_page": doctor_page, "doctor_records": doctor_records}
