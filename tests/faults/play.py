@@ -251,13 +251,18 @@ class Run:
         return time.monotonic()
 
     def _switch(self) -> float:
-        for pid in self.node.processes(b"kafka-natmap.pyz\0switch-now"):
+        for pid in self._switches():
             _kill(pid)
         return time.monotonic()
 
+    def _switches(self) -> list[int]:
+        """The program itself, not the systemd-run that has started it and waits."""
+        found = self.node.processes(b"kafka-natmap.pyz\0switch-now")
+        return [pid for pid in found if not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"systemd-run")]
+
     def _hang(self) -> float:
         """It stands still for ever; what counts is the time after the end of its window."""
-        for pid in self.node.processes(b"kafka-natmap.pyz\0switch-now"):
+        for pid in self._switches():
             os.kill(pid, signal.SIGSTOP)
         armed = next(one.at for one in self.gate.seen if one.path == "/usr/bin/systemd-run")
         return armed + WINDOW
