@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import contextlib
 import json
 import os
 import subprocess
@@ -85,7 +87,7 @@ class Node:
         found: dict[str, Any] = self._facts[key]
         return found
 
-    def await_brokers(self, seconds: float = 60) -> None:
+    def await_brokers(self, seconds: float = 120) -> None:
         """Until every broker proves itself to this node. :raises TimeoutError:"""
         asked = json.loads(self.request(self.map([(1, "hq-1"), (2, "hq-2"), (3, "hq-3")])))["bundle"]["probe"]
         question = json.dumps({**asked[0], "path": "reachable"})
@@ -96,7 +98,11 @@ class Node:
             seen = " ".join(row["verdict"] for row in json.loads(said or "{}").get("brokers", []))
             if seen == "OK OK OK":
                 return
-            topics.balance(self.lab)
+            # A broker that came back a moment ago cannot lead yet.
+            with contextlib.suppress(podman.PodmanError):
+                # Refused as long as a broker is not back.
+            with contextlib.suppress(podman.PodmanError):
+                topics.balance(self.lab)
         raise TimeoutError(f"the brokers do not prove themselves to {self.name}: {seen or 'no answer'}")
 
     def map(self, brokers: list[tuple[int, str]], owner: str = "faults", mechanism: str = "nftables") -> Map:
