@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import contextlib
 import json
 import os
 import subprocess
@@ -99,8 +98,7 @@ class Node:
             if seen == "OK OK OK":
                 return
             # A broker that came back a moment ago cannot lead yet.
-            with contextlib.suppress(podman.PodmanError):
-                # Refused as long as a broker is not back.
+            # Refused as long as a broker is not back.
             with contextlib.suppress(podman.PodmanError):
                 topics.balance(self.lab)
         raise TimeoutError(f"the brokers do not prove themselves to {self.name}: {seen or 'no answer'}")
