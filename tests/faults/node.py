@@ -98,7 +98,6 @@ class Node:
             if seen == "OK OK OK":
                 return
             # A broker that came back a moment ago cannot lead yet.
-            # Refused as long as a broker is not back.
             with contextlib.suppress(podman.PodmanError):
                 topics.balance(self.lab)
         raise TimeoutError(f"the brokers do not prove themselves to {self.name}: {seen or 'no answer'}")
