@@ -136,6 +136,10 @@ faults-switch: ready ## Every step of a switch by every fault: build/faults/swit
 faults-watch: ready ## Foreign changes on a node, and how soon its watch has answered them (3 min; ARGS="--lab NAME")
 	@PYTHONPATH=tests:tests/.collections python -m faults.watch $(ARGS)
 
+.PHONY: faults-doctor
+faults-doctor: ready ## What the doctor says of faults and of healthy nodes, and how soon (8 min; ARGS="--lab NAME")
+	@PYTHONPATH=tests:tests/.collections python -m faults.doctor $(ARGS)
+
 OUT ?= build
 .PHONY: collection
 collection: tools ## Build the collection's tarball into build/, the templates in it

@@ -74,10 +74,11 @@ class Watched(Node):
     """A node with the units of the watch and of nginx, as the roles install them."""
 
     drift = "repair"
+    groups: tuple[str, ...] = ("yarn_nodes",)
 
     def request(self, nat_map: Map, window: int = 60, probe: bool = False) -> str:
         """What the switch is asked for this map."""
-        groups, facts = ["yarn_nodes"], self.inspect(nat_map)
+        groups, facts = list(self.groups), self.inspect(nat_map)
         plan = filters.node_plan(nat_map, facts, self.name, groups)
         if plan["problems"]:
             raise ValueError("; ".join(plan["problems"]))
