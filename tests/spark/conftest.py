@@ -60,13 +60,14 @@ def spark() -> Iterator[SparkSession]:
 class Relay:
     """A relay of one topic, its own on both sides."""
 
-    def __init__(self, spark: SparkSession, source: Broker, sink: Broker, folder: Path, **more: Any) -> None:
-        self.spark, self.source, self.sink = spark, source, sink
+    def __init__(self, spark: SparkSession, brokers: tuple[Broker, Broker], folder: Path, **more: Any) -> None:
+        self.spark = spark
+        self.source, self.sink = brokers
         self.topic = next(names)
         self.data: dict[str, Any] = {
             "name": self.topic,
-            "source": {"bootstrap": [source.address], "topics": [self.topic], **more.pop("source", {})},
-            "sink": {"bootstrap": [sink.address], **more.pop("sink", {})},
+            "source": {"bootstrap": [self.source.address], "topics": [self.topic], **more.pop("source", {})},
+            "sink": {"bootstrap": [self.sink.address], **more.pop("sink", {})},
             "trigger": {"interval_seconds": 0.2},
             "state_dir": f"file://{folder}/state",
             "waiting": {"first_seconds": 0.5, "most_seconds": 1},
@@ -154,7 +155,7 @@ def relay(spark: SparkSession, source: Broker, sink: Broker, tmp_path: Path) -> 
     made: list[Relay] = []
 
     def make(**more: Any) -> Relay:
-        made.append(Relay(spark, source, sink, tmp_path / str(len(made)), **more))
+        made.append(Relay(spark, (source, sink), tmp_path / str(len(made)), **more))
         return made[-1]
 
     yield make
