@@ -230,8 +230,7 @@ def dial(
             exam.close()
 
     def hear(told: Dict[str, Any]) -> None:
-        flows = [tuple(row["flow"]) for row in told["walks"] if row["flow"]]
-        heard.append((told, {flow: became(tracker, flow) for flow in flows}))
+        heard.append((told, {tuple(flow): became(tracker, tuple(flow)) for flow in told["flows"]}))
 
     if not run_as(who if who["uid"] is not None else None, work, hear, until + 0.3) and not heard:
         raise Refused(

@@ -92,6 +92,8 @@ class Exam:
                 "gone": list(gone),
                 "references": self.references,
                 "walks": list(self.rows),
+                # Of every connection: also of such as no way is told of.
+                "flows": [list(session.flow) for session in self.sessions if session.flow],
             }
 
     def close(self) -> None:

@@ -173,11 +173,11 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "mend": "set security.cafile of the cluster in the map to the file of HQ's authority on {node}",
     },
     "tls_port": {
-        "cause": "{address} wants TLS, and the map asks it without",
+        "cause": "{address} wants TLS, and was asked without",
         "mend": "set security.protocol of the cluster to SSL or SASL_SSL in the map",
     },
     "plain_port": {
-        "cause": "{address} does not speak TLS, and the map asks it with",
+        "cause": "{address} does not speak TLS, and was asked with",
         "mend": "set security.protocol of the cluster to PLAINTEXT or SASL_PLAINTEXT in the map",
     },
     "client_certificate": {
@@ -189,7 +189,7 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "mend": "correct username and password of the cluster's security: ansible-vault edit",
     },
     "mechanism": {
-        "cause": "{address} does not offer the login mechanism that the map names",
+        "cause": "{address} does not offer this login mechanism",
         "mend": "set security.mechanism of the cluster to one that it offers",
     },
     "no_login": {
@@ -197,7 +197,7 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "mend": "set security.protocol of the cluster to PLAINTEXT or SSL in the map",
     },
     "wants_login": {
-        "cause": "{address} wants a login first, and the map gives none",
+        "cause": "{address} wants a login first, and was asked without",
         "mend": "set security.protocol of the cluster to SASL_PLAINTEXT or SASL_SSL, and its mechanism, in the map",
     },
     "gssapi": {
@@ -262,6 +262,24 @@ DETAILS: Dict[str, Dict[str, str]] = {
         "mend": "make discover BOOTSTRAP={bootstrap} drafts a map",
     },
 }
+# What mends it where no map is: the options of the program, which the playbook takes as -e doctor_security.
+WITHOUT_MAP: Dict[str, str] = {
+    "DNS": "getent ahostsv4 {host} on {node}, then correct /etc/hosts there or the name",
+    "no_address": "getent ahostsv4 {host} on {node}; make discover BOOTSTRAP={bootstrap} drafts a map for such names",
+    "WRONG_CLUSTER": "let HQ correct what its NAT leads {advertised} to, or take that address out of the bootstrap list",
+    "WRONG_BROKER": "let HQ correct what its NAT leads {advertised} to",
+    "PROXY_BALANCED": "give each broker a port of its own in the proxy",
+    "TLS": "--protocol and --cafile as the listener wants them",
+    "chain": "--cafile with the file of HQ's authority on {node}",
+    "tls_port": "--protocol SSL, or SASL_SSL with --mechanism and --username",
+    "plain_port": "--protocol PLAINTEXT, or SASL_PLAINTEXT with --mechanism and --username",
+    "client_certificate": "-e '{{doctor_security: {{protocol: SSL, certfile: FILE, keyfile: FILE}}}}'",
+    "SASL": "--mechanism and --username as the listener wants them; the password comes by standard input",
+    "login": "give the right --username, and its password by standard input",
+    "mechanism": "--mechanism with one that it offers",
+    "no_login": "--protocol PLAINTEXT or SSL",
+    "wants_login": "--protocol SASL_PLAINTEXT or SASL_SSL, with --mechanism and --username",
+}
 RANK = {code: number for number, code in enumerate(CODES)}
 SEVERITIES = ("error", "warning", "note")
 
@@ -277,7 +295,8 @@ def finding(
     """One finding.
 
     :param hop: the broken hop, or the place: map, metadata, scope, conntrack, nginx, yarn
-    :param about: node, cluster, user, broker, advertised ("host:port"), reachable, address ("IP:port"), of, bootstrap
+    :param about: node, cluster, user, broker, advertised ("host:port"), reachable, address ("IP:port"), of, bootstrap;
+        free where there is no map to mend
     """
     known = CODES[code]
     more = DETAILS.get(detail, {})
@@ -305,8 +324,15 @@ def finding(
         "advertised": about.get("advertised"),
         "evidence": evidence,
         "cause": more.get("cause", known.cause).format_map(words),
-        "mend": more.get("mend", known.mend).format_map(words),
+        "mend": _mend(code, detail, bool(about.get("free"))).format_map(words),
     }
+
+
+def _mend(code: str, detail: str, free: bool) -> str:
+    special, usual = DETAILS.get(detail, {}).get("mend"), CODES[code].mend
+    if not free:
+        return special or usual
+    return WITHOUT_MAP.get(detail) or special or WITHOUT_MAP.get(code) or usual
 
 
 def ordered(findings: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

@@ -29,6 +29,7 @@ class Ways:
         self.owners = dict(exam["owners"])
         self.identity = who
         self.about = {"node": request["node"], "cluster": exam["name"], "user": who["label"]}
+        self.about["free"] = not request["map"]
         self.about["bootstrap"] = ",".join(asked["bootstrap"][:3])
         self.walks = [self._walk(row) for row in exam["walks"]]
         self.walks.sort(key=lambda walk: (ROLES.index(walk["role"]), walk["id"] or 0, str(walk["advertised"])))
