@@ -86,10 +86,37 @@ endif
 report: ready ## Write records/report.html: the ways to Kafka as a picture, a matrix and findings, on one page
 	@ansible-playbook kafka.natmap.report $(ARGS)
 
+# The relay of months: RELAY=FILE of its settings, a replay by RUN=NAME FROM=earliest|TIME; once it is there, RELAY=FILE or NAME.
 APP ?= relay
-.PHONY: deploy-spark-job demo
-deploy-spark-job: ready ## Submit the Spark job to YARN and follow it; APP=relay
-	@ansible-playbook kafka.natmap.deploy_spark_job -e spark_job_app=$(APP) $(ARGS)
+RELAY ?=
+RUN ?=
+SETTINGS = $(if $(RELAY),-e spark_job_relay=$(abspath $(RELAY))) $(if $(RUN),-e spark_job_run=$(RUN)) $(if $(FROM),-e spark_job_from=$(FROM))
+WHICH = $(if $(RELAY),-e spark_job_named=$(or $(realpath $(RELAY)),$(RELAY))) $(if $(RUN),-e spark_job_run=$(RUN))
+RELAYS = ansible-playbook kafka.natmap.spark_job $(WHICH)
+.PHONY: deploy-spark-job check-spark-job demo
+deploy-spark-job: ready ## Submit a Spark job to YARN and follow it; APP=relay|tagdata [RELAY=FILE] [RUN=NAME FROM=TIME]
+	@ansible-playbook kafka.natmap.deploy_spark_job -e spark_job_app=$(APP) $(SETTINGS) $(ARGS)
+
+check-spark-job: ready ## Check a relay's settings against the live clusters; submits nothing; RELAY=FILE
+	@ansible-playbook kafka.natmap.check_spark_job -e spark_job_app=tagdata $(SETTINGS) $(ARGS)
+
+WATCH ?=
+LIVE = $(if $(WATCH),-e spark_job_watch=true $(if $(MAKE_TERMOUT),-e spark_job_live=$(shell tput cols 2>&- || echo 80)))
+.PHONY: spark-job-status spark-job-logs spark-job-stop spark-job-drain
+spark-job-status: ready ## Say how relays fare; [RELAY=NAME] WATCH=1 goes on; FORMAT=json|prometheus gives that alone
+ifeq ($(FORMAT),text)
+	@$(RELAYS) -e spark_job_app=tagdata $(LIVE) $(ARGS)
+else
+	@rm -f records/relay.json records/relay.prom
+	@$(RELAYS) -e spark_job_app=tagdata $(ARGS) >&2; code=$$?; \
+	    cat records/relay.$(if $(filter json,$(FORMAT)),json,prom); exit $$code
+endif
+
+spark-job-logs spark-job-stop spark-job-drain: ready
+	@$(RELAYS) -e spark_job_app=tagdata -e spark_job_do=$(if $(findstring logs,$@),logs,stop) -e spark_job_end=$(subst spark-job-,,$@) $(ARGS)
+spark-job-logs: ## Show the end of a relay's logs
+spark-job-stop: ## Let a relay end at the next batch boundary
+spark-job-drain: ## Let a relay copy what is there now, then end
 
 demo: lab-up ## The whole story: the job fails, the map is applied, it works, the map goes, it fails again
 	@PYTHONPATH=tests python -m e2e.demo $(ARGS)

@@ -14,12 +14,14 @@ def walked(nodes: list[str], hostvars: Mapping[str, Any], known: list[Mapping[st
     """What the doctor found on the YARN nodes: a finding once, with the nodes that have it."""
     found: dict[tuple[str, ...], list[str]] = {}
     asked = 0
+    # The doctor tells of a topic that is not there as well.
+    told_already = {"LEADER_UNREACHABLE"} if any(one["code"] == "TOPIC_MISSING" for one in known) else set()
     for node in nodes:
         results = (hostvars[node].get("spark_job_walked") or {}).get("results") or []
         asked += bool(results)
         for side, result in zip(SIDES, results, strict=False):
             for one in _of(result):
-                if one["severity"] in LEVELS[:2]:
+                if one["severity"] in LEVELS[:2] and one["code"] not in told_already:
                     key = (one["severity"], one["code"], f"{side}.bootstrap", one["cause"], one["mend"])
                     found.setdefault(key, []).append(node)
     lines = [

@@ -84,8 +84,8 @@ class Side:
         self._offsets(lambda topic: LATEST, "latest")
         self._offsets(lambda topic: EARLIEST, "earliest")
 
-    def aged(self, moment: Callable[[Topic], int]) -> None:
-        """Of each topic, the first offset since a moment in ms; -1 asks for none."""
+    def aged(self, moment: Callable[[Topic], int | None]) -> None:
+        """Of each topic, the first offset since a moment in ms; None where nothing is asked."""
         self._offsets(moment, "old")
 
     def close(self) -> None:
@@ -113,12 +113,12 @@ class Side:
             if not error:
                 self.topics[name].config = {entry[0]: entry[1] for entry in entries}
 
-    def _offsets(self, moment: Callable[[Topic], int], where: str) -> None:
+    def _offsets(self, moment: Callable[[Topic], int | None], where: str) -> None:
         """Every broker is asked for all partitions: each answers for those that it leads."""
         asked = [
-            (name, [(number, moment(topic)) for number in range(topic.partitions)])
+            (name, [(number, since) for number in range(topic.partitions)])
             for name, topic in self.topics.items()
-            if not topic.error
+            if not topic.error and (since := moment(topic)) is not None
         ]
         for session in self.sessions if asked else []:
             answer = session.ask(request("list_offsets", 1, -1, asked), CLUSTER_FRAME)

@@ -41,7 +41,7 @@ def judge(settings: Any, source: Any, sink: Any, state: Mapping[str, Any], now: 
     """Everything about two clusters that answer."""
     rules: tuple[Callable[..., Iterator[Finding]], ...] = (clusters, topics, partitions, rights, sizes)
     found = [one for rule in rules for one in rule(settings, source, sink, state)]
-    source.aged(lambda topic: int((now - retention(topic) * FIFTH) * 1000) if retention(topic) else -1)
+    source.aged(lambda topic: int((now - retention(topic) * FIFTH) * 1000) if retention(topic) else None)
     return found + list(data(settings, source, state))
 
 
@@ -98,7 +98,7 @@ def partitions(settings: Any, source: Any, sink: Any, state: Mapping[str, Any]) 
         return
     for name, (topic, there) in pairs(settings, source, sink).items():
         if there.partitions < topic.partitions:
-            told = f"{settings.sink.of(name)} has {there.partitions} partitions, {name} has {topic.partitions}"
+            told = f"the sink's {settings.sink.of(name)} has {there.partitions} partitions, the source's {name} {topic.partitions}"
             if settings.sink.grow:
                 yield Finding("note", "SINK_PARTITIONS", "sink.grow", f"{told}; the job adds them", "none is needed")
             else:
@@ -142,17 +142,17 @@ def sizes(settings: Any, source: Any, sink: Any, state: Mapping[str, Any]) -> It
         here, most = (int(one.config["max.message.bytes"]) for one in (topic, there))
         added = header(number, name, topic.partitions)
         if most < here:
-            told = f"max.message.bytes of {target} is {most}, of {name} {here}: a record that does not fit {end}"
+            told = f"max.message.bytes of the sink's {target} is {most}, of the source's {name} {here}: what does not fit {end}"
             level = "warning" if settings.dead_letter_topic else "error"
             mend = f"set max.message.bytes of {target} to at least {here + added}, or on_bad_record: dead_letter"
             yield Finding(level, "TOO_SMALL", "sink", told, mend)
         elif most < here + added:
-            told = f"{target} takes {most} bytes, {name} {here}, and the header adds {added}: a record between {end}"
+            told = f"the sink's {target} takes {most} bytes, the source's {name} {here}, the header adds {added}: what is between {end}"
             yield Finding("warning", "TOO_SMALL", "sink", told, f"set max.message.bytes of {target} to {here + added}")
         if "compact" in there.config.get("cleanup.policy", "") and "compact" not in topic.config.get(
             "cleanup.policy", ""
         ):
-            told = f"{target} is compacted, {name} is not: a record without key {end}"
+            told = f"the sink's {target} is compacted, the source's {name} is not: a record without key {end}"
             yield Finding("warning", "COMPACTED", "sink", told, f"take compact out of cleanup.policy of {target}")
 
 

@@ -1,0 +1,133 @@
+"""A relay's settings on the controller, and what is submitted with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from ansible_collections.kafka.natmap.plugins.filter import relay
+from ansible_collections.kafka.natmap.plugins.module_utils import relay_conf
+from ansible_collections.kafka.natmap.plugins.modules import spark_submit
+from unit.nodes import ROOT
+
+APP = str(ROOT / "spark_app")
+NOBODY = {"keytab": "", "principal": "", "proxy_user": ""}
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p w";'
+
+
+def read(**changes: Any) -> dict[str, Any]:
+    """The example's settings, changed."""
+    return {**yaml.safe_load((ROOT / "spark_app" / "relay.yml.example").read_text()), **changes}
+
+
+def submitted(
+    more: dict[str, Any] | None = None, share: dict[str, Any] | None = None, **changes: Any
+) -> dict[str, str]:
+    resolved = relay.relay_settings(read(**changes), APP)
+    return relay_conf.submitted(resolved, relay.relay_place(resolved, APP), share or {}, more or {})
+
+
+def test_the_example_will_do() -> None:
+    assert relay.relay_wrong(read(), APP, "", "", {}, NOBODY) == []
+    assert relay.relay_settings(read(), APP)["limits"]["max_records_per_batch"] == 500_000
+
+
+def test_every_problem_is_told_at_once() -> None:
+    wrong = relay.relay_wrong(
+        read(name="Ä", nmae=1), APP, "", "earliest", {"spark.speculation": True}, {**NOBODY, "keytab": "/k", "proxy_user": "x"}
+    )  # fmt: skip
+    assert [line.split(":")[0] for line in wrong if "Mend" in line] == [
+        "name", "nmae", "FROM", "spark_job_keytab", "spark_job_proxy_user",
+    ]  # fmt: skip
+    more = relay.relay_wrong(read(), APP, "", "", {"spark.speculation": True, "spark.task.maxFailures": 4}, NOBODY)
+    assert [line.split("=")[0] for line in more] == [
+        "spark_job_conf: spark.speculation",
+        "spark_job_conf: spark.task.maxFailures",
+    ]
+
+
+def test_settings_that_agree_with_the_fixed_ones_are_taken() -> None:
+    assert not relay.relay_wrong(read(), APP, "", "", {"spark.speculation": False, "spark.task.maxFailures": 1}, NOBODY)
+
+
+def test_a_replay_has_a_place_and_a_tag_of_its_own() -> None:
+    main = relay.relay_place(relay.relay_settings(read(), APP), APP)
+    replay = relay.relay_place(relay.relay_settings(read(), APP, "again", "earliest"), APP)
+    assert (main["title"], replay["title"], replay["folder"]) == ("audit", "audit/again", "audit.again")
+    assert main["state_path"].endswith("/main")
+    assert replay["state_path"].endswith("/runs/again")
+    assert main["tag"] != replay["tag"]
+    assert max(len(main["tag"]), len(replay["tag"])) <= 100
+
+
+def test_secrets_are_apart_from_the_rest_and_come_together_again() -> None:
+    source = {**read()["source"], "options": {"kafka.sasl.jaas.config": JAAS, "kafka.sasl.mechanism": "PLAIN"}}
+    resolved = relay.relay_settings(read(source=source), APP)
+    assert JAAS not in str(relay.relay_public(resolved))
+    assert relay.relay_secrets(resolved) == {"source": {"kafka.sasl.jaas.config": JAAS}}
+    assert relay.relay_public(resolved)["source"]["options"] == {"kafka.sasl.mechanism": "PLAIN"}
+
+
+def test_the_nodes_ask_as_the_job_does() -> None:
+    options = {
+        "kafka.sasl.jaas.config": JAAS,
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+    }
+    resolved = relay.relay_settings(read(source={**read()["source"], "options": options}), APP)
+    asked = relay.relay_doctor(resolved, "source", "nm1", "yarn")
+    assert "p w" not in asked
+    assert '"topics": ["audit"]' in asked
+    assert [one["password"] for one in relay.relay_doctor_secrets(resolved, "source").values()] == ["p w"]
+
+
+def test_a_relay_is_named_by_its_name_or_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.yml"
+    file.write_text("# x\nname: audit # y\nsink: {password: !vault x}\n")
+    assert relay.relay_title(str(file)) == "audit"
+    assert relay.relay_title("audit", "again") == "audit/again"
+    assert relay.relay_title("") == ""
+    with pytest.raises(AnsibleFilterError, match="is no file"):
+        relay.relay_title("no/such.yml")
+
+
+# ------------------------------------------------------------ what is submitted
+
+
+def test_the_table_of_the_readme_is_what_is_submitted() -> None:
+    parameters = {"spark_home": "/s", "application": "t.py", "arguments": [], "jars": [], "files": [], "py_files": []}
+    command = spark_submit.command_line({**parameters, "proxy_user": "", "conf": submitted()})
+    told = relay_conf.table()
+    assert told in (ROOT / "README.md").read_text(), "print(relay_conf.table()) writes it anew"
+    rows = [row.split(" | ") for row in told.splitlines()[2:]]
+    assert len(rows) == len(relay_conf.LASTING)
+    for name, value, _ in rows:
+        assert f"{name.strip('| `')}={value.strip('`')}".replace("\\|", "|") in command
+
+
+def test_a_task_may_be_tried_again_where_nobody_counts_on_it() -> None:
+    assert submitted()["spark.task.maxFailures"] == "1"
+    assert submitted(dedup=False)["spark.task.maxFailures"] == "4"
+
+
+def test_the_site_s_own_properties_come_last_and_empty_ones_not_at_all() -> None:
+    share = {"spark.driver.memory": "1g", "spark.yarn.queue": "", "spark.yarn.tags": "team-a"}
+    conf = submitted({"spark.yarn.maxAppAttempts": 2, "spark.driver.memory": "2g"}, share)
+    assert (conf["spark.yarn.maxAppAttempts"], conf["spark.driver.memory"]) == ("2", "2g")
+    assert "spark.yarn.queue" not in conf
+    assert conf["spark.yarn.tags"].split(",")[0::2] == ["tagdata", "team-a"]
+
+
+def test_a_package_is_zipped_under_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "tagdata"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "x.pyc").write_text("")
+    assert spark_submit.zipped(str(folder)) == str(tmp_path / "tagdata.zip")
+    import zipfile
+
+    assert zipfile.ZipFile(tmp_path / "tagdata.zip").namelist() == ["tagdata/__init__.py"]
+    assert spark_submit.zipped("/srv/x.py") == "/srv/x.py"

@@ -1,0 +1,134 @@
+"""How a relay fares: its own word, YARN's word, and which counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.kafka.natmap.plugins.action.relay import ActionModule
+from ansible_collections.kafka.natmap.plugins.module_utils import relay_findings, relay_view
+
+APPLICATION = {"id": "application_1_0001", "state": "RUNNING", "final": "UNDEFINED", "diagnostics": "", "url": ""}
+FAILED = {**APPLICATION, "state": "FAILED", "final": "FAILED", "diagnostics": "AM failed\nexit code 52\n"}
+HALTED = {"code": "TOPIC_MISSING", "cause": "no audit", "mend": "create it"}
+
+
+def status(state: str, **more: Any) -> dict[str, Any]:
+    return {"state": state, "application": APPLICATION["id"], "cause": "", "mend": "", "time": 100.0, **more}
+
+
+def view(**more: Any) -> dict[str, Any]:
+    base = {
+        "title": "audit",
+        "state_path": "hdfs:///x/main",
+        "status": None,
+        "halted": None,
+        "running": [],
+        "application": None,
+    }
+    return {**base, **more}
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "well"),
+    [
+        (view(), "NEVER", False),
+        (view(running=[APPLICATION]), "SUBMITTED", True),
+        (view(running=[APPLICATION], status=status("RUNNING")), "RUNNING", True),
+        (view(running=[APPLICATION], status=status("WAITING", cause="sink away")), "WAITING", True),
+        (view(running=[APPLICATION], status=status("RUNNING", application="application_1_0000")), "SUBMITTED", True),
+        (view(running=[APPLICATION], status=status("RUNNING"), halted=HALTED), "RUNNING", True),
+        (view(running=[APPLICATION, {**APPLICATION, "id": "application_1_0002"}]), "DOUBLE", False),
+        (view(status=status("HALTED"), halted=HALTED, application=FAILED), "HALTED", False),
+        (view(status=status("STOPPED"), application=APPLICATION), "STOPPED", True),
+        (view(status=status("DONE")), "DONE", True),
+        (view(status=status("RUNNING"), application=FAILED), "DEAD", False),
+        (view(status=status("RUNNING")), "DEAD", False),
+    ],
+)
+def test_whose_word_counts(seen: dict[str, Any], state: str, well: bool) -> None:
+    found = relay_view.judged(seen)
+    assert (found["state"], found["well"]) == (state, well)
+    assert bool(relay_view.problems([seen])) is not well
+    assert found["well"] or (found["cause"] and found["mend"])
+
+
+def test_a_dead_one_is_told_with_yarn_s_reason() -> None:
+    assert "exit code 52" in relay_view.problems([view(status=status("RUNNING"), application=FAILED)])[0]
+
+
+def test_nothing_there_is_a_problem() -> None:
+    assert "no relay audit was deployed" in relay_view.problems([], "audit")[0]
+
+
+def test_the_job_s_own_line_is_told_with_the_state_that_counts() -> None:
+    def line(data: dict[str, Any], now: float) -> str:
+        return f"{data['state']} {now - data['time']:.0f}"
+
+    assert relay_view.told(view(running=[APPLICATION], status=status("RUNNING")), line, 160.0) == "RUNNING 60"
+    assert relay_view.told(view(status=status("RUNNING"), application=FAILED), line, 160.0) == "DEAD 0"
+    assert relay_view.told(view(), line, 160.0).startswith("audit NEVER\n  nothing has run")
+
+
+def test_several_expositions_become_one() -> None:
+    one = '# HELP a A.\n# TYPE a gauge\na{r="1"} 1\n# HELP b B.\n# TYPE b gauge\nb{r="1"} 2\n'
+    merged = relay_view.merged([one, one.replace('"1"', '"2"')]).splitlines()
+    assert merged.count("# HELP a A.") == 1
+    assert merged.index('a{r="2"} 1') == merged.index('a{r="1"} 1') + 1
+
+
+def test_logs_are_of_the_one_that_runs_else_of_the_last() -> None:
+    newer = {**APPLICATION, "id": "application_1_0009"}
+    seen = [view(running=[newer], application=FAILED), view(application=FAILED), view()]
+    assert relay_view.applications(seen) == ["application_1_0009", "application_1_0001"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "asked", "reached"),
+    [
+        (view(), {}, True),
+        (view(running=[APPLICATION], status=status("RUNNING")), {}, False),
+        (view(running=[APPLICATION], status=status("RUNNING")), {"until": ["RUNNING"]}, True),
+        (view(running=[APPLICATION], status=status("RUNNING")), {"until": ["RUNNING"], "application": "other"}, False),
+        (view(running=[APPLICATION], status=status("STARTING")), {"until": ["RUNNING"]}, False),
+        (view(status=status("HALTED"), halted=HALTED), {"until": ["RUNNING"], "application": "other"}, True),
+    ],
+)
+def test_how_long_is_waited(seen: dict[str, Any], asked: dict[str, Any], reached: bool) -> None:
+    assert ActionModule._reached([relay_view.judged(seen)], asked) is reached
+
+
+# ------------------------------------------------------------ findings
+
+
+def walked(*findings: dict[str, str]) -> dict[str, Any]:
+    return {"spark_job_walked": {"results": [{"answer": {"findings": list(findings)}}, {"answer": {"findings": []}}]}}
+
+
+def test_findings_of_nodes_are_told_once_with_the_nodes() -> None:
+    one = {"severity": "error", "code": "NOT_REWRITTEN", "cause": "no rule", "mend": "apply"}
+    note = {**one, "severity": "note"}
+    found = relay_findings.walked(["nm1", "nm2"], {"nm1": walked(one), "nm2": walked(one, note)}, [])
+    assert found == [
+        {
+            "level": "error",
+            "code": "NOT_REWRITTEN",
+            "path": "source.bootstrap",
+            "cause": "no rule (on nm1, nm2)",
+            "mend": "apply",
+        }
+    ]
+
+
+def test_nodes_that_were_not_asked_are_told() -> None:
+    assert relay_findings.walked([], {}, [])[0]["code"] == "UNPROVEN"
+    lost = {"spark_job_walked": {"results": [{"unreachable": True, "msg": "gone"}, {"answer": {"findings": []}}]}}
+    assert relay_findings.walked(["nm1"], {"nm1": lost}, [])[0]["cause"] == "gone (on nm1)"
+
+
+def test_the_worst_stands_first() -> None:
+    facts = {side: {"cluster_id": "x", "brokers": 1, "topics": {"audit": 6}} for side in ("source", "sink")}
+    one = {"level": "note", "code": "N", "path": "a", "cause": "c", "mend": "m"}
+    lines = relay_findings.lines([one, {**one, "level": "error", "code": "E"}], {"facts": facts}, "audit")
+    assert lines[0] == "check of audit: 1 errors, 0 warnings"
+    assert lines.index("E  error  a") < lines.index("N  note  a")
