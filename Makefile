@@ -163,7 +163,10 @@ faults-switch: ready ## Every step of a switch by every fault: build/faults/swit
 faults-watch: ready ## Foreign changes on a node, and how soon its watch has answered them (3 min; ARGS="--lab NAME")
 	@PYTHONPATH=tests:tests/.collections python -m faults.watch $(ARGS)
 
-.PHONY: faults-doctor
+.PHONY: bench-doctor faults-doctor
+bench-doctor: ready ## What the doctor of 20 nodes costs, side by side: build/bench/doctor.json (about 5 minutes)
+	@$(MEASURE) bench.doctor $(ARGS)
+
 faults-doctor: ready ## What the doctor says of faults and of healthy nodes, and how soon (8 min; ARGS="--lab NAME")
 	@PYTHONPATH=tests:tests/.collections python -m faults.doctor $(ARGS)
 

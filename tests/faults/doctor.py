@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bench.rows import Row, finish, row
 from faults import doctor_hq as hq
+from faults.doctor_beside import beside
 from faults.doctor_cases import Fault, faults
+from faults.doctor_healthy import Answer, Ward
 from faults.doctor_node import OWNER, Patient, Report, finding_told, told, whole
 from faults.node import Node
 from lab import lifecycle, podman
@@ -18,7 +20,7 @@ from lab.cli import main as lab_command
 from lab.topology import Lab
 
 HOSTS = ("hq", "dr", "router", "nodes", "gateway")
-COLUMNS = ("case", "expected", "said", "value", "unit", "bar", "holds")
+COLUMNS = ("case", "expected", "said", "value", "bar", "holds", "beside")
 BAR = 5.0
 
 
@@ -38,11 +40,25 @@ def injected(lab: Lab, fault: Fault) -> Iterator[None]:
 def play(node: Patient, fault: Fault) -> Row:
     """One row: the fault, what the doctor said of it, and the seconds until it had."""
     question = node.question(fault.map, fault.options, bootstrap=fault.bootstrap)
-    with injected(node.lab, fault):
-        report, seconds = node.examine(question)
-    right = names(report, fault)
-    made = row(fault.name, seconds, "s", BAR, right and seconds <= BAR, named=right)
-    return made | {"expected": fault.expected + (f" {fault.at}" if fault.at else ""), "said": told(report)}
+
+    def once() -> Answer:
+        with injected(node.lab, fault):
+            return node.examine(question)
+
+    expected = fault.expected + (f" {fault.at}" if fault.at else "")
+    return asked(fault.name, once, lambda report: names(report, fault), expected)
+
+
+def asked(case: str, once: Callable[[], Answer], right: Callable[[Report], bool], expected: str) -> Row:
+    """One row. What a busy machine made too late is asked once more, and the row says so."""
+    made: Row = {}
+    for tries in (1, 2):
+        report, seconds = once()
+        made = row(case, seconds, "s", BAR, right(report) and seconds <= BAR, tries=tries)
+        made |= {"expected": expected, "said": told(report)}
+        if made["holds"]:
+            break
+    return made
 
 
 def names(report: Report, fault: Fault) -> bool:
@@ -54,6 +70,11 @@ def names(report: Report, fault: Fault) -> bool:
     at = {str(bad[0]["advertised"]), "{host}:{port}".format(**bad[0]["hop"])}
     codes = {one["code"] for one in bad}
     return (not fault.at or fault.at in at) and all(other[1:] in codes for other in others)
+
+
+def is_healthy(report: Report) -> bool:
+    """Every broker was proven, and not even a note is left."""
+    return bool(report["walks"]) and report["verdict"]["state"] == "healthy" and not report["findings"]
 
 
 def furnish(lab: Lab) -> Patient:
@@ -71,10 +92,18 @@ def furnish(lab: Lab) -> Patient:
 def measure(lab: Lab, wanted: str = "") -> Iterator[Row]:
     """All rows."""
     node = furnish(lab)
+    ward = Ward(lab, node)
+    for name, once in ward.variants():
+        if wanted in name:
+            yield asked("healthy: " + name, once, is_healthy, "healthy")
+    ward.clear()
     for fault in faults(lab):
         if wanted in fault.name:
             yield play(node, fault)
     node.remove(OWNER)
+    if wanted in "beside":
+        hq.trust(lab, ward.changing.name, hq.furnish(lab))
+        yield from beside(lab, ward.changing)
 
 
 def main() -> int:

@@ -88,9 +88,11 @@ class Patient(Watched):
 
     def question(self, made: Map | None, options: Mapping[str, Any] | None = None, **more: Any) -> str:
         """What the role asks the doctor here, with the secrets that its module joins."""
-        text = filters.read_map(made)["text"] if made else None
+        read = filters.read_map(made) if made else {"text": None, "problems": []}
+        if read["problems"]:
+            raise ValueError("; ".join(read["problems"]))
         asked = json.loads(
-            doctor_filters.doctor_request(text, self.name, list(self.groups), {**(options or {})}, **more)
+            doctor_filters.doctor_request(read["text"], self.name, list(self.groups), {**(options or {})}, **more)
         )
         kept = doctor_filters.doctor_secrets(made, more.get("bootstrap", ""), more.get("security"))
         for probe in asked["probe"]:
