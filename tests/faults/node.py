@@ -79,7 +79,7 @@ class Node:
         """What `inspect` answers for a map, taken once for each."""
         key = json.dumps(nat_map)
         if key not in self._facts:
-            sample = filters.read_map(nat_map)["sample"]
+            sample = json.loads(filters.read_map(nat_map)["sample"])
             kinds = ("nftables", "iptables", "notrack")
             texts = [JINJA.get_template(TEXTS[kind][0]).render(plan=sample) for kind in kinds]
             self._facts[key] = self.ask("inspect", filters.questions(nat_map, *texts))

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from ansible_collections.kafka.natmap.plugins.filter import reports
 from unit.fleet import UNREACHABLE, facts, fleet
+from unit.nodes import ROOT
 
 OWNER = "team"
+TEMPLATE = str(ROOT / "templates" / "plan.html.j2")
 
 
 @pytest.fixture
@@ -22,7 +24,8 @@ def signed(tmp_path: Path) -> Path:
 
 
 def written(hostvars: dict[str, Any], owner: str = OWNER) -> str:
-    return reports.make_change_plan(list(hostvars), hostvars, owner, "2026-01-02T03:04:05Z", "ann", 60)
+    made = reports.make_change_plan(list(hostvars), hostvars, owner, "2026-01-02T03:04:05Z", "ann", 60, TEMPLATE)
+    return str(made["files"]["plan.json"])
 
 
 def gate(path: Path | str, hostvars: dict[str, Any], **others: Any) -> dict[str, Any]:

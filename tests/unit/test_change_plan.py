@@ -17,7 +17,8 @@ TEMPLATE = str(ROOT / "templates" / "plan.html.j2")
 
 def made(hostvars: dict[str, Any], **others: Any) -> dict[str, Any]:
     arguments = {"owner": "team", "made_at": "2026-01-02T03:04:05Z", "made_by": "ann", "window": 60, **others}
-    return json.loads(reports.make_change_plan(list(hostvars), hostvars, **arguments))  # type: ignore[no-any-return]
+    plan = reports.make_change_plan(list(hostvars), hostvars, **arguments, template=TEMPLATE)
+    return json.loads(plan["files"]["plan.json"])  # type: ignore[no-any-return]
 
 
 def test_the_exact_lines_of_each_layer_are_told() -> None:
@@ -73,7 +74,7 @@ def test_every_end_of_a_host_has_its_state(hostvars: dict[str, Any], state: str,
 def test_the_terminal_names_what_stands_in_the_way_and_who_is_beside_us() -> None:
     found = [{"name": "firewalld", "active": True, "effect": "leaves other tables alone"}]
     hostvars = {**fleet(2, neighbours=found), "nm9": {"plan_inspected": UNREACHABLE}}
-    text = "\n".join(reports.change_plan_lines(json.dumps(made(hostvars))))
+    text = "\n".join(change_plan.plan_lines(made(hostvars)))
     assert text.startswith("Not complete: of 3 hosts 1 not reached, 2 will change.")
     assert "nm9: it was not asked. Mend: make it reachable" in text
     assert "firewalld on nm1, nm2: leaves other tables alone" in text
@@ -109,20 +110,20 @@ class Page(HTMLParser):
 
 def test_the_page_stands_alone_and_escapes_what_hosts_say() -> None:
     evil = [{"what": "hosts", "before": "", "after": "<script>alert(1)</script> & co\n"}]
-    plan = json.dumps(made({"nm<1>": facts(changes=evil), "nm2": {"plan_inspected": UNREACHABLE}}))
+    plan = made({"nm<1>": facts(changes=evil), "nm2": {"plan_inspected": UNREACHABLE}})
     page = Page(reports.change_plan_page(plan, TEMPLATE))
     assert page.open == []
     assert "script" not in page.tags
     assert "+<script>alert(1)</script> & co" in page.text
     assert "nm<1>" in page.text
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
-    assert json.loads(plan)["digest"] in page.text
+    assert plan["digest"] in page.text
     assert page.tags.count("main") == page.tags.count("h1") == 1
 
 
 def test_long_changes_are_folded_and_none_is_left_out() -> None:
     long = [{"what": "nftables", "before": "", "after": "".join(f"rule {n}\n" for n in range(100))}]
-    text = reports.change_plan_page(json.dumps(made({"nm1": facts(changes=long)})), TEMPLATE)
+    text = reports.change_plan_page(made({"nm1": facts(changes=long)}), TEMPLATE)
     assert "<details><summary>" in text
     assert all(f"+rule {n}<" in text for n in range(100))
 

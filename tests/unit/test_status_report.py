@@ -46,8 +46,8 @@ def report(registered: dict[str, Any], tmp_path: Path, **others: Any) -> dict[st
 def test_a_healthy_fleet_has_no_problem(tmp_path: Path) -> None:
     made = report({"nm1": {"answer": answer()}, "nm2": {"answer": answer()}}, tmp_path)
     assert made["problems"] == []
-    assert made["lines"][0] == "All 2 host(s) are as they should be"
-    assert re.search(r"hq +1 +10\.0\.0\.1:9092 +5 +5", "\n".join(made["lines"]))
+    assert made["text"].startswith("All 2 host(s) are as they should be\n")
+    assert re.search(r"hq +1 +10\.0\.0\.1:9092 +5 +5", made["text"])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_healthy_fleet_has_no_problem(tmp_path: Path) -> None:
 def test_what_is_wrong_is_a_problem(registered: dict[str, Any], said: str, tmp_path: Path) -> None:
     made = report({"nm1": registered}, tmp_path)
     assert any(said in problem for problem in made["problems"])
-    assert said in "\n".join(made["lines"])
+    assert said in made["text"]
     assert json.loads(made["json"])["hosts"]["nm1"]["problems"]
 
 
@@ -102,7 +102,7 @@ def test_a_resourcemanager_that_does_not_answer_is_told_and_is_no_problem(tmp_pa
     silent = {"answer": {"nodes": [], "problem": "http://rm:8088 refused"}}
     made = report({"nm1": {"answer": answer()}}, tmp_path, report_yarn=silent)
     assert made["problems"] == []
-    assert "YARN was not asked: http://rm:8088 refused" in made["lines"]
+    assert "YARN was not asked: http://rm:8088 refused" in made["text"]
 
 
 def test_prometheus_can_read_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.kafka.natmap.plugins.filter import natmap
 from ansible_collections.kafka.natmap.plugins.module_utils import bundle, doctor, map_parser, yarn_nodes
@@ -70,7 +71,15 @@ def doctor_request(
         raise AnsibleFilterError(
             "There is no map and no bootstrap address. Mend: -e bootstrap=HOST:PORT, or define nat_map."
         )
-    return json.dumps({**asked, "node": host, **options})
+    return json.dumps({**asked, "node": host, **{key: _number(value) for key, value in options.items()}})
+
+
+def _number(value: Any) -> Any:
+    """ansible-core before 2.19 hands numbers and truth values on as texts."""
+    if not isinstance(value, str):
+        return value
+    read = yaml.safe_load(value)
+    return read if isinstance(read, (bool, int, float)) else value
 
 
 def doctor_secrets(nat_map: Any, bootstrap: str = "", security: Mapping[str, Any] | None = None) -> dict[str, Any]:

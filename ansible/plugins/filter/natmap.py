@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from ansible.errors import AnsibleFilterError
 from ansible_collections.kafka.natmap.plugins.module_utils import bundle, facts, map_parser, plan, planner, tables
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import MapError, NatMap
@@ -50,7 +51,7 @@ def read_map(nat_map: Any) -> dict[str, Any]:
     for cluster in natmap.clusters:
         security = plain["clusters"][cluster.name].get("security") or {}
         security.update({key: "***" for key, _ in cluster.security.secrets})
-    return {"problems": [], "text": json.dumps(plain), "sample": planner.sample(natmap).as_dict()}
+    return {"problems": [], "text": json.dumps(plain), "sample": json.dumps(planner.sample(natmap).as_dict())}
 
 
 def questions(nat_map: Any, nftables: str = "", iptables: str = "", notrack: str = "") -> str:
@@ -103,6 +104,21 @@ def node_bundle(
     python = str(answer["interpreter"])
     made = bundle.make_bundle(natmap, planned, node, printed, named, python, drift)
     return {"digest": made["digest"], "text": json.dumps(made)}
+
+
+@lru_cache(maxsize=16)
+def _template(path: str) -> jinja2.Template:
+    """As Ansible's own template lookup sets Jinja2 up; the lookup itself looks through every value of a plan."""
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(Path(path).read_text(encoding="utf-8"))
+
+
+def printed(planned: str, template: str, **variables: Any) -> str:
+    """A plan, as JSON, through one of the templates."""
+    try:
+        return _template(template).render(plan=json.loads(planned), **variables)
+    except (jinja2.TemplateError, OSError) as error:
+        raise AnsibleFilterError(f"{template} cannot be printed: {error}") from None
 
 
 def switch_request(made: Mapping[str, Any], probe: bool, window: int, who: str) -> str:
@@ -206,6 +222,7 @@ class FilterModule:
             "switch_request": switch_request,
             "collect": collect,
             "verify_problems": tables.verify_problems,
+            "printed": printed,
             "program": program,
             "kafka_python": kafka_python,
             "plan_lines": tables.plan_lines,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,23 +24,29 @@ def _views(hosts: Sequence[str], hostvars: Facts) -> list[HostView]:
     return [HostView.read(host, hostvars[host]) for host in hosts]
 
 
-def make_change_plan(hosts: Sequence[str], hostvars: Facts, owner: str, made_at: str, made_by: str, window: int) -> str:
-    """The fleet's change plan as JSON."""
-    return change_plan.written(change_plan.make(_views(hosts, hostvars), owner, made_at, made_by, window))
+def make_change_plan(
+    hosts: Sequence[str], hostvars: Facts, owner: str, made_at: str, made_by: str, window: int, template: str
+) -> dict[str, Any]:
+    """The fleet's change plan: the ``files`` to be written, the ``lines`` for the terminal, and whether it is ``whole``.
+
+    JSON travels inside of a mapping: ansible-core before 2.19 would take it for data where it stands alone.
+    """
+    document = change_plan.make(_views(hosts, hostvars), owner, made_at, made_by, int(window))
+    page = change_plan_page(document, template)
+    return {
+        "files": {"plan.json": change_plan.written(document), "plan.html": page},
+        "lines": change_plan.plan_lines(document),
+        "whole": change_plan.is_whole(document),
+    }
 
 
-def change_plan_page(text: str, template: str) -> str:
+def change_plan_page(document: Mapping[str, Any], template: str) -> str:
     """The change plan as one HTML page: no script, nothing from elsewhere, readable in print."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     printed = environment.from_string(Path(template).read_text(encoding="utf-8"))
-    return printed.render(plan_page.view(json.loads(text))) + "\n"
-
-
-def change_plan_lines(text: str) -> list[str]:
-    """The change plan for the terminal."""
-    return change_plan.plan_lines(json.loads(text))
+    return printed.render(plan_page.view(document)) + "\n"
 
 
 def gate(
@@ -133,8 +138,6 @@ class FilterModule:
         """The filters by name."""
         return {
             "change_plan": make_change_plan,
-            "change_plan_page": change_plan_page,
-            "change_plan_lines": change_plan_lines,
             "gate": gate,
             "rollout_summary": rollout_summary,
             "removal_summary": removal_summary,

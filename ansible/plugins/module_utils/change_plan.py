@@ -109,6 +109,11 @@ def plan_lines(document: Mapping[str, Any]) -> list[str]:
     return [*lines, f"fleet digest {document['digest']}"]
 
 
+def is_whole(document: Mapping[str, Any]) -> bool:
+    """Whether every host can hold its plan."""
+    return not (document["counts"]["refused"] or document["counts"]["unreached"])
+
+
 def _notices(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each notice once, with the hosts that it is for."""
     found: dict[str, list[str]] = {}
@@ -124,7 +129,7 @@ def verdict(document: Mapping[str, Any]) -> str:
     said = ", ".join(f"{counts[state]} {STATE_WORDS[state]}" for state in STATES if counts[state])
     if not total:
         return "No host is in this plan."
-    if counts["refused"] or counts["unreached"]:
+    if not is_whole(document):
         return f"Not complete: of {total} hosts {said}."
     return f"Complete: of {total} hosts {said}." if counts[CHANGE] else f"Nothing to do: of {total} hosts {said}."
 

@@ -25,7 +25,7 @@ def view(document: Mapping[str, Any]) -> dict[str, Any]:
         "digest": document["digest"],
         "checksum": document["checksum"],
         "verdict": change_plan.verdict(document),
-        "whole": not (document["counts"]["refused"] or document["counts"]["unreached"]),
+        "whole": change_plan.is_whole(document),
         "undo": document["undo"],
         "nodes": [_node(node, document, numbers) for node in nodes],
         "refusals": [{"host": n["host"], **refusal} for n in nodes for refusal in n["refusals"]],

@@ -104,7 +104,7 @@ def _watching(watch: Mapping[str, Any]) -> str:
 def report(
     hosts: Sequence[HostStatus], owner: str, now: str, unmanaged: Sequence[str], yarn_problem: str | None
 ) -> dict[str, Any]:
-    """{"lines", "json", "prometheus", "problems"}.
+    """{"text", "json", "prometheus", "files", "problems"}.
 
     :param unmanaged: what YARN knows and the inventory does not
     :param yarn_problem: why YARN could not be asked; it is told, but held against nobody
@@ -125,10 +125,12 @@ def report(
             one.host: {"state": one.state, "problems": list(one.problems), **dict(one.answer or {})} for one in hosts
         },
     }
+    text, metrics = json.dumps(document, indent=1, sort_keys=True) + "\n", _prometheus(hosts, owner, unmanaged)
     return {
-        "lines": list(_lines(hosts, owner, now, problems, yarn_problem)),
-        "json": json.dumps(document, indent=1, sort_keys=True) + "\n",
-        "prometheus": _prometheus(hosts, owner, unmanaged),
+        "text": "\n".join(_lines(hosts, owner, now, problems, yarn_problem)),
+        "json": text,
+        "prometheus": metrics,
+        "files": {"status.json": text, "status.prom": metrics},
         "problems": problems,
     }
 
