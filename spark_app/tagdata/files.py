@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tagdata.trouble import Transient, cause
@@ -15,8 +16,10 @@ class StateDir:
         self.jvm, self.uri = jvm, uri
         configuration = jvm.org.apache.hadoop.conf.Configuration()
         self.root = jvm.org.apache.hadoop.fs.Path(uri)
-        self.open = lambda: self.root.getFileSystem(configuration)
-        self.context = lambda: jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.root.toUri(), configuration)
+        self.open: Callable[[], Any] = lambda: self.root.getFileSystem(configuration)
+        self.context: Callable[[], Any] = lambda: jvm.org.apache.hadoop.fs.FileContext.getFileContext(
+            self.root.toUri(), configuration
+        )
         rename = jvm.org.apache.hadoop.fs.Options.Rename
         self.keep, self.replace = (gateway.new_array(rename, 1) for _ in range(2))
         self.keep[0], self.replace[0] = rename.NONE, rename.OVERWRITE

@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tagdata import trouble
+from tagdata.fields import SettingsError
 from tagdata.files import StateDir
 from tagdata.guard import Guard
 from tagdata.kafka_admin import LATEST, NoSuchTopic, Offsets
 from tagdata.owner import Owner
 from tagdata.resume import Resume, await_containers, await_quiet
-from tagdata.settings import Settings, SettingsError, load, redact
+from tagdata.settings import Settings, load, redact
 from tagdata.status import Status, prometheus
 from tagdata.stream import Stream, as_offsets, cluster, lag, reader_options
 from tagdata.trouble import Changed, NotOwner, Permanent, Stopped, Transient

@@ -69,7 +69,7 @@ class Status:
     def become(self, state: str, cause: str = "", mend: str = "") -> bool:
         """Change the state; True when it, or its cause, is new."""
         data, now = self.data, time.time()
-        changed = data["state"] != state
+        changed = bool(data["state"] != state)
         if changed:
             if data["state"] == "WAITING":
                 data["waiting_seconds"] += now - data["since"]
@@ -77,7 +77,7 @@ class Status:
             data.update(state=state, since=now)
             if state == "WAITING":
                 data.update(in_per_second=0.0, out_per_second=0.0)
-        changed = changed or data["cause"] != cause
+        changed = changed or bool(data["cause"] != cause)
         data.update(cause=cause, mend=mend)
         return changed
 

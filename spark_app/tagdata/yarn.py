@@ -97,4 +97,5 @@ def _running(node: str) -> list[str]:
 
 def _belongs(container: str, owner: Mapping[str, Any]) -> bool:
     found = CONTAINER.fullmatch(container)
-    return bool(found) and (f"application_{found[1]}", int(found[2])) == (owner["application"], owner["attempt"])
+    named = (f"application_{found[1]}", int(found[2])) if found else ()
+    return named == (owner["application"], owner["attempt"])
