@@ -16,7 +16,8 @@ check() {
 }
 
 mapfile -t scripts < <(git grep -lE '^#!.*\b(ba|da)?sh$' && git ls-files '*.sh' ':!*/profile.d/*')
-mapfile -t program < <(git ls-files 'ansible/roles/*/files/*.py')
+mapfile -t program < <(git ls-files 'ansible/roles/*/files/*.py' ':!ansible/roles/spark_job/')
+mapfile -t relay < <(git ls-files 'spark_app/*.py' 'ansible/roles/spark_job/files/*.py')
 
 check ruff ruff check --no-cache .
 check "ruff format" ruff format --no-cache --check .
@@ -24,6 +25,7 @@ check "mypy, the core" mypy --no-site-packages -p ansible_collections.kafka.natm
 check yamllint yamllint --strict .
 check shellcheck shellcheck --external-sources "${scripts[@]}"
 check "vermin, the node program" vermin --target=3.6- --no-tips --violations "${program[@]}"
+check "vermin, the relay" vermin --target=3.9- --no-tips --violations "${relay[@]}"
 check ansible-lint ansible-lint --nocolor
 
 if ((${#failed[@]})); then
