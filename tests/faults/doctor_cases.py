@@ -1,12 +1,13 @@
-"""The faults that the doctor is to name: what is broken, how it is put back, and the code and hop that must be said first."""
+"""The faults of ways, rules, maps and listeners that the doctor is to name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from faults.doctor_fault import Fault
 from faults.doctor_node import TABLE, cluster, nat_map, pairs, second
+from faults.doctor_strangers import strangers, yarn
 from faults.node import Map
 from lab.topology import DR_NAME, Lab
 
@@ -14,25 +15,9 @@ DROPPED = "table ip injected {{ chain first {{ type filter hook {hook} priority 
 LIFTED = "nft delete table ip injected"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One row. `do` and `undo` are for a shell on the host `on`; without them the map alone is at fault."""
-
-    name: str
-    expected: str
-    do: str = ""
-    undo: str = ""
-    on: str = "nm1"
-    map: Map | None = None
-    at: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    bootstrap: str = ""
-    hand: tuple[str, ...] = ()
-
-
 def faults(lab: Lab) -> Iterator[Fault]:
     """Every fault, those that take long to heal last."""
-    for part in (_network, _rules, _names, _map, _scope, _listeners, _security, _proxies, _strangers, _dead):
+    for part in (_network, _rules, _names, _map, _scope, _listeners, _security, _proxies, strangers, yarn, _dead):
         yield from part(lab)
 
 
@@ -244,45 +229,7 @@ def _proxies(lab: Lab) -> Iterator[Fault]:
     yield Fault("an http block in front of Kafka", "PROXY_HTTP@nginx +NOT_KAFKA", _nginx(http), stop, map=through)
 
 
-def _strangers(lab: Lab) -> Iterator[Fault]:
-    for what, said, detail in (
-        ("an HTTP server", "b'HTTP/1.1 400 no\\r\\n\\r\\n'", "http"),
-        ("a silent port", "None", "silent"),
-        ("a port that says garbage", "b'\\x00\\x00\\x00\\x10' + b'\\xee' * 16", "garbage"),
-        ("a port that announces 2 GB", "b'\\x7f\\xff\\xff\\xff' + b'\\x00' * 64", "garbage"),
-        ("a port that hangs up", "b''", "closed"),
-    ):
-        start = f'nohup python3 -c "{_STRANGER.format(said=said)}" > /run/stranger.ready 2>&1 & echo $! > /run/stranger.pid; until grep -q ready /run/stranger.ready; do sleep 0.05; done'
-        yield Fault(
-            f"no Kafka: {what}",
-            f"NOT_KAFKA/{detail}@api",
-            start,
-            "kill $(cat /run/stranger.pid)",
-            bootstrap="127.0.0.1:9098",
-            at="127.0.0.1:9098",
-        )
-
-
-_STRANGER = """
-import socket, threading, time
-def serve(taken):
-    taken.recv(4096)
-    said = {said}
-    if said is None: time.sleep(60)
-    taken.sendall(said)
-    if said and said[0] != 72: time.sleep(60)
-    taken.close()
-port = socket.create_server(('127.0.0.1', 9098))
-print('ready', flush=True)
-while True:
-    threading.Thread(target=serve, args=(port.accept()[0],), daemon=True).start()
-"""
-
-
 def _dead(lab: Lab) -> Iterator[Fault]:
     """A broker that is not there; Kafka takes its time with these."""
     stopped, started = "systemctl stop kafka", "systemctl start kafka"
     yield Fault("a broker is down", "DOWN_AT_HQ@metadata", stopped, started, "hq-3", _hq(lab), _own(lab, 3))
-
-
-Build = Callable[[Lab], Iterator[Fault]]
