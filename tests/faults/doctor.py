@@ -27,14 +27,16 @@ BAR = 5.0
 @contextmanager
 def injected(lab: Lab, fault: Fault) -> Iterator[None]:
     """The fault is there; afterwards it is put back."""
-    container = lab.container(fault.on)
+    places = [(fault.on, fault.do, fault.undo), *([fault.also] if fault.also else [])]
     try:
-        if fault.do:
-            podman.execute(container, "sh", "-c", fault.do)
+        for host, do, _ in places:
+            if do:
+                podman.execute(lab.container(host), "sh", "-c", do)
         yield
     finally:
-        if fault.undo:
-            podman.execute(container, "sh", "-c", fault.undo)
+        for host, _, undo in places:
+            if undo:
+                podman.execute(lab.container(host), "sh", "-c", undo)
 
 
 def play(node: Patient, fault: Fault) -> Row:

@@ -129,7 +129,8 @@ def _consumer(lab: Lab, node: Patient, one: Case) -> list[str]:
     file = f"/run/beside-{one.listener}.properties"
     text = "".join(f"{key}={value}\n" for key, value in settings.items())
     node.run("sh", "-c", f"cat > {file}", stdin=text.encode())
-    java = ["/opt/java/bin/java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f"/etc/kafka:{LIBRARIES}/*"]
+    # Kafka's own script logs warnings too.
+    java = ["/opt/java/bin/java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", "-cp", f"{LIBRARIES}/*"]
     asks = ["--bootstrap-server", _bootstrap(lab, one), "--topic", TOPIC, "--from-beginning"]
     limits = ["--command-config", file, "--timeout-ms", str(int(LONGEST * 1000))]
     return [*java, "org.apache.kafka.tools.consumer.ConsoleConsumer", *asks, *limits]

@@ -212,14 +212,15 @@ def _proxies(lab: Lab) -> Iterator[Fault]:
     all_ = " ".join(f"server {server};" for server in servers)
     balanced = f"stream {{ upstream hq {{ {all_} }} server {{ listen 9099; proxy_pass hq; proxy_timeout 24h; }} }}"
     yield Fault("nginx balances over the brokers", "PROXY_BALANCED@nginx", _nginx(balanced), stop, map=through)
-    lead = _lead({f"{lab.ip(f'hq-{number}')} . 9092": f"{lab.ip('nm1')} . 9099" for number in (1, 2, 3)})
+    lead = _lead({f"{lab.ip(f'hq-{number}')} . 9092": f"{lab.ip('gateway')} . 9099" for number in (1, 2, 3)})
     back = _lead({f"{lab.ip(f'hq-{number}')} . 9092": f"{lab.nat_ip(f'hq-{number}')} . 9092" for number in (1, 2, 3)})
     yield Fault(
         "all pairs lead to a balanced nginx",
         "PROXY_BALANCED@identity",
-        f"{_nginx(balanced)}; {lead}",
-        f"{stop}; {back}",
+        lead,
+        back,
         map=_hq(lab),
+        also=("gateway", _nginx(balanced), stop),
     )
     short = f"stream {{ server {{ {one} proxy_timeout 60s; }} }}"
     yield Fault("nginx with a short idle time-out", "IDLE_TIMEOUT_SHORT@nginx", _nginx(short), stop, map=through)
