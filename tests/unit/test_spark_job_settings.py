@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.kafka.natmap.plugins.filter import relay
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_conf
-from ansible_collections.kafka.natmap.plugins.modules import spark_submit
+from ansible_collections.kafka.natmap.plugins.modules import relay_files, spark_submit
 from unit.nodes import ROOT
 
 APP = str(ROOT / "spark_app")
@@ -94,6 +98,23 @@ def test_a_relay_is_named_by_its_name_or_its_file(tmp_path: Path) -> None:
         relay.relay_title("no/such.yml")
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("name: audit\nsink: {password: !vault x}\n", ""),
+        ("$ANSIBLE_VAULT;1.1;AES256\n6162\n", ""),
+        ("a: [", "line 1, column 5: expected the node content, but found '<stream end>'"),
+        ("name: a\nsink:\n  x: 1\n  x: 2\n", "line 4, column 3: the key x is there twice"),
+        ("", "it holds no keys with values"),
+        ("- a", "it holds no keys with values"),
+    ],
+)
+def test_a_file_is_yaml_with_each_key_once(text: str, wrong: str, tmp_path: Path) -> None:
+    file = tmp_path / "r.yml"
+    file.write_text(text)
+    assert relay.relay_unreadable(str(file)) == wrong
+
+
 # ------------------------------------------------------------ what is submitted
 
 
@@ -121,13 +142,27 @@ def test_the_site_s_own_properties_come_last_and_empty_ones_not_at_all() -> None
     assert conf["spark.yarn.tags"].split(",")[0::2] == ["tagdata", "team-a"]
 
 
-def test_a_package_is_zipped_under_its_name(tmp_path: Path) -> None:
-    folder = tmp_path / "tagdata"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("")
-    (folder / "x.pyc").write_text("")
-    assert spark_submit.zipped(str(folder)) == str(tmp_path / "tagdata.zip")
-    import zipfile
+def test_what_is_installed_is_whole_and_the_same_each_time() -> None:
+    resolved = relay.relay_settings(read(), APP)
+    files = relay.relay_files(resolved, relay.relay_place(resolved, APP), APP, "rootLogger.level = info\n")
+    assert files == relay.relay_files(resolved, relay.relay_place(resolved, APP), APP, "rootLogger.level = info\n")
+    names = zipfile.ZipFile(io.BytesIO(base64.b64decode(files["tagdata.zip"]))).namelist()
+    assert {"tagdata/__init__.py", "tagdata/settings.py"} <= set(names)
+    assert base64.b64decode(files["tagdata.py"]) == (ROOT / "spark_app" / "tagdata.py").read_bytes()
+    assert relay.relay_settings(json.loads(base64.b64decode(files["tagdata.json"])), APP) == resolved
 
-    assert zipfile.ZipFile(tmp_path / "tagdata.zip").namelist() == ["tagdata/__init__.py"]
-    assert spark_submit.zipped("/srv/x.py") == "/srv/x.py"
+
+def test_files_are_written_where_they_differ(tmp_path: Path) -> None:
+    content = base64.b64encode(b"x").decode()
+    params = {"folder": str(tmp_path), "files": {"a": content, "b": content}, "private": ["b"]}
+    assert relay_files.put(params, "a", check=True)
+    assert not list(tmp_path.iterdir())
+    assert relay_files.put(params, "a", check=False)
+    assert relay_files.put(params, "b", check=False)
+    assert not relay_files.put(params, "b", check=False)
+    assert [(path.name, path.stat().st_mode & 0o777) for path in sorted(tmp_path.iterdir())] == [
+        ("a", 0o644),
+        ("b", 0o600),
+    ]
+    (tmp_path / "b").chmod(0o644)
+    assert relay_files.put(params, "b", check=False)

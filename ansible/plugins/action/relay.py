@@ -30,13 +30,13 @@ class ActionModule(ActionBase):
             result: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=task_vars)
             return result
         result = self._execute_module(module_args=arguments, task_vars=task_vars)
-        return result if result.get("failed") else self._follow(result, arguments)
+        return result if result.get("failed") or result.get("skipped") else self._follow(result, arguments)
 
     def _follow(self, result: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
         path, live = shlex.quote(result["answer"]["path"]), int(arguments.get("live") or 0)
         began, told, when, lost = time.monotonic(), "", 0.0, 0
         timeout = int(arguments.get("timeout", 300))
-        answer: dict[str, Any] = {"views": []}
+        answer: dict[str, Any] = result["answer"]
         while True:
             said = self._low_level_execute_command(f"touch {path}.lease && cat {path}")
             lost = 0 if said["rc"] == 0 else lost + 1
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
                 self._show(text, told, live)
                 told, when = text, time.monotonic()
             seconds = round(time.monotonic() - began, 1)
-            reached = self._reached(views, arguments)
+            reached = not answer.get("error") and self._reached(views, arguments)
             if reached or (timeout and seconds > timeout):
                 self._low_level_execute_command(f"rm -f {path}.lease")
                 return {**result, "reached": reached, "views": views, "seconds": seconds, "answer": answer}
@@ -75,8 +75,6 @@ class ActionModule(ActionBase):
     def _reached(views: list[dict[str, Any]], arguments: dict[str, Any]) -> bool:
         """Whether every relay has come so far, or can come no further."""
         wanted, application = arguments.get("until") or [], arguments.get("application")
-        if not views:
-            return False
         for view in views:
             ours = not application or (view["status"] or {}).get("application") == application
             gone = not view["running"]

@@ -22,6 +22,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils import (
     relay_findings,
     relay_view,
 )
+from ansible_collections.kafka.natmap.plugins.plugin_utils import relay_yaml
 
 ROLES = Path(__file__).parents[2] / "roles"
 SECRET = re.compile("pass|secret|jaas|token|ssl.*key", re.IGNORECASE)
@@ -51,6 +52,14 @@ def relay_wrong(
     except settings.SettingsError as error:
         return [f"{one.path}: {one.wrong}. Mend: {one.mend}" for one in error.problems] + wrong
     return wrong + relay_conf.broken(resolved, _plain(more))
+
+
+def relay_unreadable(path: str) -> str:
+    """Why a file is no settings file; empty when it is one."""
+    try:
+        return relay_yaml.read(Path(path).read_text(encoding="utf-8"))[1]
+    except (OSError, UnicodeDecodeError) as error:
+        return str(error)
 
 
 def relay_place(resolved: Mapping[str, Any], app_dir: str) -> dict[str, str]:
@@ -123,6 +132,25 @@ def _security(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
+def relay_files(resolved: Mapping[str, Any], place: Mapping[str, str], app_dir: str, logging: str) -> dict[str, str]:
+    """What is installed for a relay, each file in Base64; the package as a zip, the same bytes for the same sources."""
+    folder = Path(app_dir)
+    package = {f"tagdata/{path.name}": path.read_bytes() for path in (folder / "tagdata").glob("*.py")}
+    files = {
+        "tagdata.py": (folder / "tagdata.py").read_bytes(),
+        "tagdata.zip": bundle.pack(package),
+        "tagdata.json": relay_json(resolved).encode(),
+        "relay.json": relay_json(place).encode(),
+        "log4j2.properties": str(logging).encode(),
+    }
+    return {name: base64.b64encode(content).decode() for name, content in files.items()}
+
+
+def relay_digests(paths: list[str]) -> dict[str, str]:
+    """SHA-256 of files by their names."""
+    return {Path(path).name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+
+
 def relay_json(resolved: Mapping[str, Any]) -> str:
     """The settings as a file."""
     return json.dumps(_plain(resolved), indent=1, sort_keys=True) + "\n"
@@ -152,10 +180,10 @@ def relay_title(named: str, run: str = "") -> str:
     named = _plain(named)
     if Path(named).is_file():
         # Its name alone is wanted: values that come from a vault may be out of reach here.
-        found = re.search(r"(?m)^name:\s*[\"']?([a-z0-9-]+)", Path(named).read_text(encoding="utf-8"))
-        if not found:
-            raise AnsibleFilterError(f"{named} names no relay. Mend: give it a name: at the top")
-        named = found[1]
+        data, wrong = relay_yaml.read(Path(named).read_text(encoding="utf-8"))
+        if wrong or not (data or {}).get("name"):
+            raise AnsibleFilterError(f"{named}: {wrong or 'it names no relay'}. Mend: RELAY=NAME instead")
+        named = str(data["name"])
     elif "/" in named or "." in named:
         raise AnsibleFilterError(f"{named} is no file. Mend: RELAY=FILE, or RELAY=NAME of one that was deployed")
     return "/".join(filter(None, (named, _plain(run) if named else "")))
@@ -180,6 +208,7 @@ class FilterModule:
         return {
             "relay_settings": relay_settings,
             "relay_wrong": relay_wrong,
+            "relay_unreadable": relay_unreadable,
             "relay_secrets": relay_secrets,
             "relay_public": relay_public,
             "relay_doctor": relay_doctor,
@@ -187,7 +216,8 @@ class FilterModule:
             "relay_title": relay_title,
             "relay_place": relay_place,
             "relay_program": relay_program,
-            "relay_json": relay_json,
+            "relay_files": relay_files,
+            "relay_digests": relay_digests,
             "relay_conf": relay_conf.submitted,
             "relay_lines": relay_lines,
             "relay_prometheus": relay_prometheus,

@@ -24,11 +24,12 @@ description:
 options:
   verb:
     description:
-      - V(look) returns how the relays fare; V(stop) and V(drain) ask a running one to end, V(withdraw) takes that back.
-      - V(watch) starts a program that writes what it sees to a file, as long as the file beside it is touched.
+      - V(look) returns how the relays fare; V(withdraw) takes back that one was asked to end.
+      - V(watch) starts a program that writes what it sees to a file, as long as the file beside it is touched. Its question
+        may hold C(mark), C(stop) or C(drain), which asks a running relay to end.
       - V(check) compares settings with the live clusters.
     type: str
-    choices: [look, stop, drain, withdraw, watch, check]
+    choices: [look, withdraw, watch, check]
     required: true
   program:
     description: The program, a zipapp in Base64 (filter P(kafka.natmap.relay_program#filter)).
@@ -91,7 +92,7 @@ def main() -> None:
         argument_spec={
             "verb": {
                 "type": "str",
-                "choices": ["look", "stop", "drain", "withdraw", "watch", "check"],
+                "choices": ["look", "withdraw", "watch", "check"],
                 "required": True,
             },
             "program": {"type": "str", "required": True, "no_log": False},
@@ -105,9 +106,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     verb = module.params["verb"]
-    changes = verb in ("stop", "drain", "withdraw")
+    changes = verb == "withdraw" or "mark" in module.params["request"]
     if changes and module.check_mode:
-        verb = "look"
+        module.exit_json(changed=True, answer={"views": []}, skipped=True)
     stage = tempfile.mkdtemp(prefix="relay-")
     request = dict(module.params["request"])
     for side, options in (module.params["secrets"] or {}).items():
@@ -141,8 +142,9 @@ def start_watch(program: str, stage: str, request: dict[str, Any]) -> dict[str, 
     with open(path + ".lease", "w"):
         pass
     with open(os.path.join(stage, "log"), "w+b") as log:
-        # A shell takes the folder away after the watch, however it ends.
-        command = ["/bin/sh", "-c", '"$1" "$2" watch >/dev/null; rm -rf "$3"', "relay", sys.executable, program, stage]
+        # A shell takes the folder away after the watch, however it ends; a little later, so that an error is read first.
+        script = '"$1" "$2" watch >/dev/null; sleep 5; rm -rf "$3"'
+        command = ["/bin/sh", "-c", script, "relay", sys.executable, program, stage]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
         )
@@ -150,9 +152,12 @@ def start_watch(program: str, stage: str, request: dict[str, Any]) -> dict[str, 
         process.stdin.write(json.dumps(dict(request, path=path)).encode())
         process.stdin.close()
         end = time.monotonic() + START
-        while time.monotonic() < end and process.poll() is None:
+        while time.monotonic() < end:
             if os.path.exists(path):
-                return {"path": path}
+                with open(path) as first:
+                    return dict(json.load(first), path=path)
+            if process.poll() is not None:
+                break
             if os.path.exists(path + ".lease"):
                 os.utime(path + ".lease")
             time.sleep(0.2)

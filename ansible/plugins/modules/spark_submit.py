@@ -7,7 +7,6 @@ import hashlib
 import os
 import subprocess
 import tempfile
-import zipfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -44,7 +43,7 @@ options:
     elements: path
     default: []
   py_files:
-    description: Python files and zips for the driver's path. A folder is a package, and is zipped beside itself first.
+    description: Python files and zips for the driver's path.
     type: list
     elements: path
     default: []
@@ -121,18 +120,6 @@ def command_line(params: dict[str, Any]) -> list[str]:
     return [*command, params["application"], *params["arguments"]]
 
 
-def zipped(path: str) -> str:
-    """A package as a zip beside it, under its own name; anything else as it is."""
-    if not os.path.isdir(path):
-        return path
-    folder, package = os.path.split(path.rstrip("/"))
-    with zipfile.ZipFile(path.rstrip("/") + ".zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(os.listdir(path)):
-            if name.endswith(".py"):
-                archive.write(os.path.join(path, name), f"{package}/{name}")
-    return os.path.join(folder, package + ".zip")
-
-
 def missing(program: str, environment: dict[str, str]) -> str:
     """What is not there that spark-submit needs, and how to mend it; empty when all is."""
     if not os.access(program, os.X_OK):
@@ -172,9 +159,8 @@ def main() -> None:
             "timeout": {"type": "int", "default": 300},
         },
     )
-    params = dict(module.params, py_files=[zipped(path) for path in module.params["py_files"]])
-    command = command_line(params)
-    wrong = missing(command[0], params["environment"])
+    command = command_line(module.params)
+    wrong = missing(command[0], module.params["environment"])
     if wrong:
         module.fail_json(msg=wrong)
     environment = {**os.environ, **module.params["environment"], "SPARK_HOME": module.params["spark_home"]}

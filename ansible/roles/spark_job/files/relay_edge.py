@@ -23,14 +23,14 @@ def main(arguments: list[str]) -> int:
     """Answer one request; the exit code is 0 unless the program itself failed."""
     out = os.dup(1)
     os.dup2(2, 1)  # the JVM writes where it likes: the answer has standard output for itself
-    verb = {"look": look, "stop": mark, "drain": mark, "withdraw": withdraw, "check": check, "watch": watch}[
-        arguments[0]
-    ]
+    verb = {"look": look, "withdraw": withdraw, "check": check, "watch": watch}[arguments[0]]
     request = json.loads(sys.stdin.read())
     try:
-        answer = verb({**request, "verb": arguments[0]})
+        answer = verb(request)
     except Trouble as trouble:
         answer = {"error": {"cause": trouble.cause, "mend": trouble.mend}}
+        if "path" in request:
+            put(request["path"], answer)
     os.write(out, (json.dumps(answer) + "\n").encode())
     return 0
 
@@ -41,18 +41,16 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
         return {"views": hadoop.views(find(request))}
 
 
-def mark(request: dict[str, Any]) -> dict[str, Any]:
-    """Ask a running relay to stop at a batch boundary, or to copy what is there and then end."""
-    with Hadoop(request) as hadoop:
-        views = hadoop.views(find(request))
-        running = [view["title"] for view in views if view["running"]]
-        if len(running) > 1:
-            raise Trouble(f"several relays run: {', '.join(running)}", "name one: RELAY=NAME [RUN=NAME]")
-        for view in views:
-            for application in view["running"][-1:]:
-                hadoop.write(view, MARKERS[request["verb"]], {"application": application["id"]})
-                view["asked"] = application["id"]
-        return {"views": views}
+def mark(hadoop: Hadoop, request: dict[str, Any]) -> dict[str, str]:
+    """Ask a running relay to stop at a batch boundary, or to copy what is there first; the application asked, by title."""
+    running = [view for view in hadoop.views(find(request)) if view["running"]]
+    if len(running) > 1:
+        names = ", ".join(view["title"] for view in running)
+        raise Trouble(f"several relays run: {names}", "name one: RELAY=NAME [RUN=NAME]")
+    asked = {view["title"]: view["running"][-1]["id"] for view in running}
+    for view in running:
+        hadoop.write(view, MARKERS[request["mark"]], {"application": asked[view["title"]]})
+    return asked
 
 
 def withdraw(request: dict[str, Any]) -> dict[str, Any]:
@@ -73,16 +71,22 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def watch(request: dict[str, Any]) -> dict[str, Any]:
-    """Write the views to a file again and again, as long as somebody renews the lease."""
+    """Write the views to a file again and again, as long as somebody renews the lease; `mark` asks for an end first."""
     path, lease = request["path"], request["path"] + ".lease"
     with Hadoop(request) as hadoop:
+        asked = mark(hadoop, request) if request.get("mark") else {}
         while os.path.exists(lease) and time.time() - os.stat(lease).st_mtime < LEASE:
             try:
-                answer: dict[str, Any] = {"views": hadoop.views(find(request))}
+                answer: dict[str, Any] = {"views": hadoop.views(find(request)), "asked": asked}
             except Trouble as trouble:
                 answer = {"error": {"cause": trouble.cause, "mend": trouble.mend}}
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump(answer, file)
-            os.replace(path + ".new", path)
+            put(path, answer)
             time.sleep(TICK)
     return {}
+
+
+def put(path: str, answer: dict[str, Any]) -> None:
+    """Write an answer whole."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+    os.replace(path + ".new", path)
