@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tagdata.trouble import Transient, cause
+from tagdata.trouble import Permanent, Transient, cause
 
 
 class StateDir:
@@ -87,4 +87,9 @@ class StateDir:
         return True
 
     def _away(self, error: Exception) -> Exception:
-        return error if "AccessControlException" in str(error) else Transient(f"state directory: {cause(error)}")
+        text = f"state directory {self.uri}: {cause(error)}"
+        if "AccessControlException" in str(error) or "Permission denied" in str(error):
+            return Permanent("NO_RIGHTS", text, "give the directory to the job's user")
+        if "UnsupportedFileSystemException" in str(error):
+            return Permanent("STATE_DIR", text, "correct state_dir")
+        return Transient(text)

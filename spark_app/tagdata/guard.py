@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tagdata import checkpoint
 from tagdata.files import StateDir
 from tagdata.kafka_admin import EARLIEST, LATEST, NO_ID, Cluster, Limits, Offsets, Topic
 from tagdata.pipeline import Spec
 from tagdata.settings import Settings, start_ms
 from tagdata.trouble import REPLAY, Permanent, Transient
 
-JOB, CHECKPOINT = "job.json", "checkpoint"
+JOB = "job.json"
 CONFIRM = 3  # answers in a row that must agree before a topic counts as gone: a broker that just started knows little
 PAUSE = 2.0  # seconds between them
 NEEDED = {"source": ("READ", "DESCRIBE"), "sink": ("WRITE", "DESCRIBE")}
@@ -97,24 +97,12 @@ class Guard:
 
     def positions(self) -> Offsets:
         """The next offset of each partition: after the last committed batch, or the start."""
-        last = self.last_batch()
+        last = checkpoint.last_batch(self.files)
         positions = self.starts()
         if last is not None:
-            for topic, numbers in self.batch_end(last).items():
+            for topic, numbers in checkpoint.batch_end(self.files, last).items():
                 positions.setdefault(topic, {}).update(numbers)
         return positions
-
-    def last_batch(self) -> int | None:
-        """The last committed batch."""
-        names = self.files.names(f"{CHECKPOINT}/commits")
-        return max((int(name) for name in names if name.isdigit()), default=None)
-
-    def batch_end(self, batch: int) -> Offsets:
-        """Where a planned batch ends, from Spark's own log: a version, its metadata, the source's offsets."""
-        lines = (self.files.read(f"{CHECKPOINT}/offsets/{batch}") or "").splitlines()
-        if len(lines) < 3:
-            raise Permanent("STATE_BROKEN", f"{CHECKPOINT}/offsets/{batch} is unreadable", REPLAY)
-        return {topic: {int(n): o for n, o in numbers.items()} for topic, numbers in json.loads(lines[2]).items()}
 
     def sink_ends(self) -> Offsets:
         """The end of every partition that the job may write."""

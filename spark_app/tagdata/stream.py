@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tagdata.guard import CHECKPOINT, Guard
+from tagdata import checkpoint
+from tagdata.guard import Guard
 from tagdata.kafka_admin import Cluster
 from tagdata.owner import Owner
 from tagdata.pipeline import OBSERVED, REASONS, prepare
@@ -70,7 +71,7 @@ class Stream:
         writer = (
             prepare(records, self.spec).writeStream.foreachBatch(self._batch).queryName(f"tagdata-{self.settings.name}")
         )
-        writer = writer.option("checkpointLocation", f"{self.settings.state_path}/{CHECKPOINT}")
+        writer = writer.option("checkpointLocation", f"{self.settings.state_path}/{checkpoint.FOLDER}")
         return writer.trigger(**({"availableNow": True} if once else trigger)).start()
 
     def news(self, query: StreamingQuery) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from spark.broker import Broker
 from tagdata import audit, settings
 from tagdata.files import StateDir
-from tagdata.runner import Runner
+from tagdata.loop import Runner
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 CONNECTOR = Path(__file__).parents[2] / "build/jars/connector"

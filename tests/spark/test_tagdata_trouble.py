@@ -17,8 +17,7 @@ from spark.conftest import Relay, clean, read
 from tagdata.guard import Guard
 from tagdata.pipeline import prepare
 from tagdata.resume import Resume
-from tagdata.runner import cluster
-from tagdata.stream import reader_options
+from tagdata.stream import cluster, reader_options
 from tagdata.trouble import Transient
 
 Make = Callable[..., Relay]
