@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.kafka.natmap.plugins.action.relay import ActionModule
+from ansible_collections.kafka.natmap.plugins.filter import relay
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_findings, relay_view
+from tagdata import status as job_status
+from unit.nodes import ROOT
 
+APP = str(ROOT / "spark_app")
 APPLICATION = {"id": "application_1_0001", "state": "RUNNING", "final": "UNDEFINED", "diagnostics": "", "url": ""}
 FAILED = {**APPLICATION, "state": "FAILED", "final": "FAILED", "diagnostics": "AM failed\nexit code 52\n"}
 HALTED = {"code": "TOPIC_MISSING", "cause": "no audit", "mend": "create it"}
@@ -75,6 +79,16 @@ def test_several_expositions_become_one() -> None:
     merged = relay_view.merged([one, one.replace('"1"', '"2"')]).splitlines()
     assert merged.count("# HELP a A.") == 1
     assert merged.index('a{r="2"} 1') == merged.index('a{r="1"} 1') + 1
+
+
+def test_one_that_died_is_in_none_of_its_states() -> None:
+    told = job_status.Status(name="audit", run="", application=APPLICATION["id"])
+    told.become("RUNNING")
+    alive = relay.relay_prometheus([view(running=[APPLICATION], status=told.snapshot())], APP)
+    dead = relay.relay_prometheus([view(status=told.snapshot(), application=FAILED)], APP)
+    assert 'tagdata_state{relay="audit",run="",state="RUNNING"} 1' in alive
+    assert 'tagdata_state{relay="audit",run="",state="RUNNING"} 0' in dead
+    assert relay.relay_prometheus([view()], APP) == ""
 
 
 def test_logs_are_of_the_one_that_runs_else_of_the_last() -> None:

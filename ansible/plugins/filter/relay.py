@@ -195,9 +195,10 @@ def relay_lines(views: list[dict[str, Any]], app_dir: str) -> list[str]:
 
 
 def relay_prometheus(views: list[dict[str, Any]], app_dir: str) -> str:
-    """All relays in Prometheus' text format."""
+    """All relays in Prometheus' text format; one that has died is in none of the states that it could tell."""
     status = _job(app_dir, "status")
-    return relay_view.merged([status.prometheus(view["status"]) for view in views if view["status"]])
+    judged = [relay_view.judged(view) for view in views if view["status"]]
+    return relay_view.merged([status.prometheus({**view["status"], "state": view["state"]}) for view in judged])
 
 
 class FilterModule:
