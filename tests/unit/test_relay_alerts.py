@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import pytest
 import yaml
-from unit.nodes import ROOT
-
-sys.path.append(str(ROOT / "spark_app"))
 from tagdata import status
+from unit.nodes import ROOT
 
 RULES: list[dict[str, Any]] = yaml.safe_load((ROOT / "spark_app" / "alerts.yml").read_text())["groups"][0]["rules"]
 

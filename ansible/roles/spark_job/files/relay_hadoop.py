@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import sys
@@ -155,8 +154,3 @@ def _trouble(whom: str, error: Exception) -> Trouble:
     if "AccessControlException" in str(error):
         return Trouble(f"{whom}: {text}", "let spark_job_user, or its keytab's principal, own the state directory")
     return Trouble(f"{whom} does not answer: {text}", "see that it is up, and spark_job_hadoop_conf_dir")
-
-
-def dumps(value: Any) -> str:
-    """One line of JSON."""
-    return json.dumps(value, sort_keys=True)
