@@ -27,16 +27,14 @@ BAR = 5.0
 @contextmanager
 def injected(lab: Lab, fault: Fault) -> Iterator[None]:
     """The fault is there; afterwards it is put back."""
-    places = [(fault.on, fault.do, fault.undo), *([fault.also] if fault.also else [])]
+    container = lab.container(fault.on)
     try:
-        for host, do, _ in places:
-            if do:
-                podman.execute(lab.container(host), "sh", "-c", do)
+        if fault.do:
+            podman.execute(container, "sh", "-c", fault.do)
         yield
     finally:
-        for host, _, undo in places:
-            if undo:
-                podman.execute(lab.container(host), "sh", "-c", undo)
+        if fault.undo:
+            podman.execute(container, "sh", "-c", fault.undo)
 
 
 def play(node: Patient, fault: Fault) -> Row:

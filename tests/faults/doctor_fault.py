@@ -12,7 +12,6 @@ from faults.node import Map
 @dataclass(frozen=True)
 class Fault:
     """One row. `do` and `undo` are for a shell on the host `on`; without them the map alone is at fault.
-    `also` is another host with its own two.
 
     `expected` is CODE/detail@hop of the first finding, then +CODE of each that has to be told too; `at` its "host:port".
     """
@@ -26,4 +25,3 @@ class Fault:
     at: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     bootstrap: str = ""
-    also: tuple[str, str, str] | None = None

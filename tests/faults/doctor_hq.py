@@ -13,7 +13,7 @@ from lab.topology import CLUSTER_IDS, HQ, Lab
 
 USER, PASSWORD = "job", "the-lab-has-no-secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-KINDS = ("good", "expired", "early", "misnamed")
+KINDS = ("authority", "good", "expired", "early", "misnamed")
 TRUSTED = "/etc/ssl/hq.pem"
 CLUSTER_ID = CLUSTER_IDS["hq"]
 _PROPERTIES = "/etc/kafka/server.properties"
@@ -98,20 +98,23 @@ def enrol(lab: Lab) -> None:
 
 
 def trust(lab: Lab, host: str, made: dict[str, str]) -> None:
-    """What a host has to trust to speak TLS with HQ: these certificates themselves."""
-    text = "".join(pem[pem.index("-----BEGIN CERTIFICATE") :] for pem in made.values())
-    _write(lab.container(host), TRUSTED, text)
+    """What a host has to trust to speak TLS with HQ."""
+    _write(lab.container(host), TRUSTED, made["authority"])
 
 
 def _certificates(lab: Lab) -> dict[str, str]:
+    """By kind: the authority's certificate, else a key with the certificate that it signed."""
     names = ",".join(f"IP:{lab.ip(host)},DNS:{name_of(number)}" for number, host in enumerate(HQ, 1))
-    # Each has a subject of its own: it is its own authority, and those are told apart by subject.
-    return {
-        "good": _certificate("good", names, "20240101", "20991231"),
-        "expired": _certificate("expired", names, "20200101", "20210101"),
-        "early": _certificate("early", names, "20980101", "20991231"),
-        "misnamed": _certificate("misnamed", "DNS:kafka.elsewhere.example", "20240101", "20991231"),
-    }
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        _openssl(folder, f"req -x509 {_KEY} -subj /CN=authority -days 3650 -keyout authority.key -out authority.crt")
+        return {
+            "authority": (folder / "authority.crt").read_text(),
+            "good": _signed(folder, names, "20240101", "20991231"),
+            "expired": _signed(folder, names, "20200101", "20210101"),
+            "early": _signed(folder, names, "20980101", "20991231"),
+            "misnamed": _signed(folder, "DNS:kafka.elsewhere.example", "20240101", "20991231"),
+        }
 
 
 def _held(lab: Lab) -> dict[str, str]:
@@ -122,22 +125,24 @@ def _held(lab: Lab) -> dict[str, str]:
         return {}
 
 
-def _certificate(subject: str, names: str, begins: str, ends: str) -> str:
-    """PEM of a new key and of its own certificate; `openssl req` of version 3.0 takes no dates, `openssl ca` does."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / "index").touch()
-        (folder / "ca.cnf").write_text(
-            f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\nnew_certs_dir={folder}\nrand_serial=yes\n"
-            f"default_md=sha256\npolicy=p\nx509_extensions=x\n[p]\ncommonName=supplied\n[x]\nsubjectAltName={names}\n"
-        )
-        new = (
-            f"req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={subject} -keyout key -out csr"
-        )
-        sign = f"ca -batch -selfsign -config ca.cnf -keyfile key -in csr -out crt -notext -startdate {begins}000000Z"
-        for command in (new, f"{sign} -enddate {ends}000000Z"):
-            subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
-        return (folder / "key").read_text() + (folder / "crt").read_text()
+_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+
+
+def _signed(folder: Path, names: str, begins: str, ends: str) -> str:
+    """PEM of a new key and of its certificate; `openssl req` of version 3.0 takes no dates, `openssl ca` does."""
+    (folder / "index").write_text("")
+    (folder / "ca.cnf").write_text(
+        f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\nnew_certs_dir={folder}\nrand_serial=yes\n"
+        f"default_md=sha256\npolicy=p\nx509_extensions=x\n[p]\ncommonName=supplied\n[x]\nsubjectAltName={names}\n"
+    )
+    _openssl(folder, f"req -new {_KEY} -subj /CN=hq -keyout key -out csr")
+    by = "-config ca.cnf -cert authority.crt -keyfile authority.key"
+    _openssl(folder, f"ca -batch {by} -in csr -out crt -notext -startdate {begins}000000Z -enddate {ends}000000Z")
+    return (folder / "key").read_text() + (folder / "crt").read_text()
+
+
+def _openssl(folder: Path, command: str) -> None:
+    subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
 
 
 def _broker(lab: Lab, host: str, made: dict[str, str]) -> None:
