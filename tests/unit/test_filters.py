@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,3 +171,13 @@ def test_a_plan_s_plain_data_is_what_the_templates_take() -> None:
     plan = planner.plan_node(natmap, filters._node(answer(), "nm1", ["yarn_nodes"]))
     assert filters.node_plan(GOOD, answer(), "nm1", ["yarn_nodes"])["text"] == json.dumps(plan.as_dict())
     assert printed(plan)
+
+
+def test_a_plan_is_printed_and_a_template_without_its_values_is_named(tmp_path: Path) -> None:
+    template = tmp_path / "one.j2"
+    template.write_text("{% for pair in plan.pairs %}\n{{ pair }} {{ more }}\n{% endfor %}\n")
+    assert filters.printed('{"pairs": ["a", "b"]}', str(template), more=1) == "a 1\nb 1\n"
+    with pytest.raises(AnsibleFilterError, match=r"one\.j2 cannot be printed: 'more' is undefined"):
+        filters.printed('{"pairs": ["a"]}', str(template))
+    with pytest.raises(AnsibleFilterError, match=r"two\.j2"):
+        filters.printed("{}", str(tmp_path / "two.j2"))
