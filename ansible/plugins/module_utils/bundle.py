@@ -141,7 +141,7 @@ def probe_requests(natmap: NatMap, node: NodeFacts) -> Iterator[dict[str, Any]]:
                     "concurrency": 8,
                 },
             )
-            request["clusters"].append(_probe_cluster(cluster, asked))
+            request["clusters"].append(probe_cluster(cluster, asked))
             if cluster.mechanism != "hosts":
                 request["outsider"] = outsider
     yield from by_identity.values()
@@ -161,11 +161,16 @@ def _left(natmap: NatMap, node: NodeFacts, broker: Broker, way: Endpoint) -> boo
     return any(conflicts.led_elsewhere(natmap, node, one, broker.advertised.port, target) for one in addresses)
 
 
-def _probe_cluster(cluster: Cluster, ways: list[tuple[Broker, Endpoint]]) -> dict[str, Any]:
+def probe_cluster(cluster: Cluster, ways: list[tuple[Broker, Endpoint]], most: int = _ASKED) -> dict[str, Any]:
+    """One cluster as whoever dials it on a node is told of it, without its secrets.
+
+    :param ways: each broker with the endpoint at which this node reaches it
+    :param most: of these, so many stand for bootstrap addresses where the map names none
+    """
     return {
         "name": cluster.name,
         "cluster_id": cluster.cluster_id,
-        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:_ASKED]],
+        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:most]],
         "brokers": [{"id": b.id, "advertised": str(b.advertised), "reachable": str(way)} for b, way in ways],
         "networks": [
             {"advertised": str(net.advertised), "reachable": str(net.reachable), "ports": list(net.ports)}

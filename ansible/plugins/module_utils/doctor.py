@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.kafka.natmap.plugins.module_utils.bundle import _for_probe
+from ansible_collections.kafka.natmap.plugins.module_utils.bundle import _for_probe, probe_cluster
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import gateway_of
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
 
@@ -55,21 +55,7 @@ def secrets_without_map(security: Mapping[str, Any] | None) -> dict[str, dict[st
 
 def _cluster(cluster: Cluster, host: str, is_node: bool) -> dict[str, Any]:
     ways = [(b, (gateway_of(cluster, b, host) if is_node else None) or b.reachable) for b in cluster.brokers]
-    return {
-        "name": cluster.name,
-        "cluster_id": cluster.cluster_id,
-        "bootstrap": [str(one) for one in cluster.bootstrap] or [str(way) for _, way in ways[:MOST_BOOTSTRAP]],
-        "brokers": [{"id": b.id, "advertised": str(b.advertised), "reachable": str(way)} for b, way in ways],
-        "networks": [
-            {"advertised": str(net.advertised), "reachable": str(net.reachable), "ports": list(net.ports)}
-            for net in cluster.networks
-        ],
-        "security": {
-            "protocol": cluster.security.protocol,
-            "mechanism": cluster.security.mechanism,
-            **_for_probe(cluster.security.settings),
-        },
-    }
+    return probe_cluster(cluster, ways, MOST_BOOTSTRAP)
 
 
 def _scope(scope: Scope) -> dict[str, Any]:
