@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.kafka.natmap.plugins.module_utils import tables
-from unit.maps import broker, parsed
-from unit.nodes import planned
 
 
 def row(broker_id: int | None, verdict: str, **more: Any) -> dict[str, Any]:
@@ -34,14 +32,6 @@ def test_columns_are_aligned() -> None:
     ]
 
 
-def test_a_plan_says_why_and_how_much_is_left_out() -> None:
-    plan = planned(parsed(*[broker(f"192.0.2.{i}:9092", f"203.0.113.{i}:9092", id=i) for i in range(1, 6)])).as_dict()
-    lines = tables.plan_lines({"nm1": plan}, most=2)
-    assert lines[0] == "nm1: 5 pair(s), owner default"
-    assert [line.split()[:2] for line in lines[3:5]] == [["hq", "1"], ["hq", "2"]]
-    assert lines[-1] == "  ... and 3 more (-e plan_most=5 shows all)"
-
-
 def test_nodes_and_brokers_in_the_order_of_their_ids() -> None:
     other = row(2, "NOT_REWRITTEN")
     lines = tables.proof_lines(
@@ -64,19 +54,6 @@ def test_brokers_without_an_id_come_last() -> None:
 
 def test_no_proof_is_said() -> None:
     assert tables.proof_lines({"nm1": None}) == ["no broker was asked"]
-
-
-@pytest.mark.parametrize(
-    ("result", "words"),
-    [
-        (None, "unreached"),
-        ({"state": "confirmed", "digest": "a" * 64, "steps": [{"seconds": 1.24}]}, "confirmed  1.2 s  aaaaaaaaaaaa"),
-        ({"state": "undone", "clean": True, "failed": ["x"], "digest": None}, "x (the node is as before)"),
-        ({"state": "undone", "clean": False, "failed": ["x"], "digest": None}, "x (the node differs from before"),
-    ],
-)
-def test_what_became_of_a_node(result: Any, words: str) -> None:
-    assert words in tables.summary_lines({"nm1": result})[2]
 
 
 def answer(**more: Any) -> dict[str, Any]:

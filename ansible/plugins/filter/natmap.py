@@ -225,7 +225,5 @@ class FilterModule:
             "printed": printed,
             "program": program,
             "kafka_python": kafka_python,
-            "plan_lines": tables.plan_lines,
             "proof_lines": tables.proof_lines,
-            "summary_lines": tables.summary_lines,
         }

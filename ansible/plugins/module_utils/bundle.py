@@ -179,7 +179,7 @@ def probe_cluster(cluster: Cluster, ways: list[tuple[Broker, Endpoint]], most: i
         "security": {
             "protocol": cluster.security.protocol,
             "mechanism": cluster.security.mechanism,
-            **_for_probe(cluster.security.settings),
+            **for_probe(cluster.security.settings),
         },
     }
 
@@ -217,11 +217,11 @@ def _outsider(natmap: NatMap, node: NodeFacts) -> dict[str, Any]:
 def secrets_of(natmap: NatMap) -> dict[str, dict[str, str]]:
     """The probe's secrets by cluster; they travel apart from the bundle, so that no log shows them."""
     return {
-        cluster.name: _for_probe(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets
+        cluster.name: for_probe(cluster.security.secrets) for cluster in natmap.clusters if cluster.security.secrets
     }
 
 
-def _for_probe(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def for_probe(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """The settings under the names that the probe's request has for them."""
     names = {"kerberos_service_name": "service_name", "keyfile_password": "keypassword"}
     return {names.get(key, key): value for key, value in settings}

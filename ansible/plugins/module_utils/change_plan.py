@@ -185,11 +185,11 @@ def _node(view: HostView, changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _change(view: HostView) -> dict[str, Any] | None:
     if not view.preview:
         return None
-    plan = view.bundle.get("plan") or {}
+    plan = json.loads(view.bundle)["plan"]
     return {
         "layers": [_layer(change) for change in view.preview["changes"]],
-        "entries": list(plan.get("entries", ())),
-        "notices": list(plan.get("notices", ())),
+        "entries": list(plan["entries"]),
+        "notices": list(plan["notices"]),
         "conntrack": view.preview["conntrack"]["effect"],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.kafka.natmap.plugins.module_utils.bundle import _for_probe, probe_cluster
+from ansible_collections.kafka.natmap.plugins.module_utils.bundle import for_probe, probe_cluster
 from ansible_collections.kafka.natmap.plugins.module_utils.facts import gateway_of
 from ansible_collections.kafka.natmap.plugins.module_utils.nat_map import Cluster, NatMap, Scope
 
@@ -38,7 +38,7 @@ def request_without_map(bootstrap: str, security: Mapping[str, Any] | None, user
     """Bootstrap addresses alone, with commas between."""
     addresses = [part.strip() for part in bootstrap.split(",") if part.strip()]
     open_ = tuple((key, value) for key, value in (security or {}).items() if key not in SECRETS)
-    cluster = {"name": LONE, "bootstrap": addresses, "security": {"protocol": "PLAINTEXT", **_for_probe(open_)}}
+    cluster = {"name": LONE, "bootstrap": addresses, "security": {"protocol": "PLAINTEXT", **for_probe(open_)}}
     return {
         "map": False,
         "owner": None,
@@ -50,7 +50,7 @@ def request_without_map(bootstrap: str, security: Mapping[str, Any] | None, user
 def secrets_without_map(security: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     """What is kept out of the request, which a node's log may hold."""
     kept = tuple((key, str(value)) for key, value in (security or {}).items() if key in SECRETS)
-    return {LONE: _for_probe(kept)} if kept else {}
+    return {LONE: for_probe(kept)} if kept else {}
 
 
 def _cluster(cluster: Cluster, host: str, is_node: bool) -> dict[str, Any]:

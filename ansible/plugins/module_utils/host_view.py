@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,12 +29,12 @@ CHANGE, SAME, REFUSED, UNREACHED, PLANNED = "change", "same", "refused", "unreac
 
 @dataclass(frozen=True)
 class HostView:
-    """What is known of one host before it is switched; ``state`` is one of those above."""
+    """What is known of one host before it is switched; ``state`` is one of those above, ``bundle`` is JSON."""
 
     host: str
     state: str
     refusals: tuple[Refusal, ...] = ()
-    bundle: Mapping[str, Any] = field(default_factory=dict)
+    bundle: str = ""
     preview: Mapping[str, Any] = field(default_factory=dict)
     inspected: Mapping[str, Any] = field(default_factory=dict)
 
@@ -58,8 +57,7 @@ class HostView:
         problems = (facts.get("plan_result") or {}).get("problems") or ()
         if problems:
             return cls(host, REFUSED, tuple(map(Refusal.read, problems)), inspected=inspected)
-        made = facts.get("switch_bundle") or {}
-        bundle = json.loads(made["text"]) if "text" in made else dict(made)
+        bundle = (facts.get("switch_bundle") or {}).get("text", "")
         if facts.get("switch_preview", {"skipped": True}).get("skipped"):
             return cls(host, PLANNED, (), bundle, {}, inspected)
         preview, failure = _answer(facts["switch_preview"])
@@ -71,12 +69,18 @@ class HostView:
         return cls(host, CHANGE if preview["changes"] else SAME, (), bundle, preview, inspected)
 
     @classmethod
-    def _failed(cls, host: str, failure: str | None, otherwise: str, *known: Mapping[str, Any]) -> HostView:
-        bundle, inspected = known or ({}, {})
+    def _failed(
+        cls,
+        host: str,
+        failure: str | None,
+        otherwise: str,
+        bundle: str = "",
+        inspected: Mapping[str, Any] | None = None,
+    ) -> HostView:
         if failure is None:
             lost = Refusal(otherwise, "make it reachable for Ansible, or take it out of the inventory")
-            return cls(host, UNREACHED, (lost,), bundle, {}, inspected)
-        return cls(host, REFUSED, (Refusal.read(failure),), bundle, {}, inspected)
+            return cls(host, UNREACHED, (lost,), bundle, {}, inspected or {})
+        return cls(host, REFUSED, (Refusal.read(failure),), bundle, {}, inspected or {})
 
 
 def _answer(registered: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, str | None]:

@@ -1,11 +1,9 @@
-"""Tables for the terminal: plans, proofs and the summary of a run."""
+"""Tables for the terminal, and what a proof says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-_LONGEST = 40
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
@@ -14,25 +12,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     return [lines[0], "  ".join("-" * min(width, 60) for width in widths), *lines[1:]]
-
-
-def plan_lines(plans: Mapping[str, Mapping[str, Any]], most: int = _LONGEST) -> list[str]:
-    """What each node would hold and why; long plans are cut, and say so."""
-    lines: list[str] = []
-    for node, plan in plans.items():
-        entries = plan["entries"]
-        rows = [
-            (e["cluster"], e["broker"], e["advertised"], e["reachable"], e["mechanism"], e["reason"]) for e in entries
-        ]
-        lines += [f"{node}: {len(entries)} pair(s), owner {plan['owner']}"]
-        lines += [
-            "  " + line
-            for line in table(("cluster", "broker", "advertised", "reachable", "mechanism", "why"), rows[:most])
-        ]
-        if len(rows) > most:
-            lines.append(f"  ... and {len(rows) - most} more (-e plan_most={len(rows)} shows all)")
-        lines += [f"  note: {notice}" for notice in plan["notices"]]
-    return lines
 
 
 def proof_lines(proofs: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
@@ -81,19 +60,6 @@ def _others(proof: Mapping[str, Any]) -> str:
     leaks = [row for row in rows if row["verdict"] == "SCOPE_LEAK"]
     asked = len(rows) + int(proof.get("outsider_more", 0))
     return f"{len(leaks)} REWRITTEN" if leaks else f"not rewritten ({asked} of {asked})"
-
-
-def summary_lines(results: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """What became of each node, worst first, each with what to do."""
-    rows = []
-    for node, result in results.items():
-        state = result["state"] if result else "unreached"
-        why = "; ".join((result or {}).get("failed", [])[:2])
-        if result and result["state"] == "undone":
-            why += " (the node is as before)" if result["clean"] else " (the node differs from before: see make status)"
-        seconds = sum(step["seconds"] for step in (result or {}).get("steps", []))
-        rows.append((node, state, f"{seconds:.1f} s", (result or {}).get("digest", "") or "", why))
-    return table(("node", "state", "took", "digest", "why"), [(n, s, t, d[:12], w) for n, s, t, d, w in rows])
 
 
 def verify_problems(answer: Mapping[str, Any]) -> list[str]:
