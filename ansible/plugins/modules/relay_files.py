@@ -22,7 +22,7 @@ options:
     type: path
     required: true
   files:
-    description: By name, the content in Base64.
+    description: By name, the content in Base64. It may hold secrets, and is shown nowhere.
     type: dict
     required: true
   private:
@@ -74,7 +74,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "folder": {"type": "path", "required": True},
-            "files": {"type": "dict", "required": True},
+            "files": {"type": "dict", "required": True, "no_log": True},
             "private": {"type": "list", "elements": "str", "default": []},
             "jars_folder": {"type": "path", "required": True},
             "jars": {"type": "dict", "default": {}},
