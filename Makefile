@@ -170,6 +170,15 @@ bench-doctor: ready ## What the doctor of 20 nodes costs, side by side: build/be
 faults-doctor: ready ## What the doctor says of faults and of healthy nodes, and how soon (8 min; ARGS="--lab NAME")
 	@PYTHONPATH=tests:tests/.collections python -m faults.doctor $(ARGS)
 
+.PHONY: bench-relay soak-relay
+bench-relay: ready ## What the relay costs beside MirrorMaker 2, and through the NAT: build/bench/relay.json (ARGS="--lab NAME")
+	@$(MEASURE) bench.relay $(ARGS)
+
+MINUTES ?= 60
+RATE ?= 0
+soak-relay: ready ## The relay under an hour of steady load: build/bench/soak.json; MINUTES=60 RATE=records/s
+	@$(MEASURE) bench.soak --minutes $(MINUTES) --rate $(RATE) $(ARGS)
+
 OUT ?= build
 .PHONY: collection
 collection: tools ## Build the collection's tarball into build/, the templates in it

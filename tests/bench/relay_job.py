@@ -1,0 +1,120 @@
+"""The relay as it is deployed: its settings, its playbooks, what YARN runs of it, what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import maps
+from bench.parts import playbook
+from bench.relay_lab import resident_mb
+from faults.node import Node
+from lab import podman
+from lab.topology import BUILD, Lab
+
+HERE = Path(__file__).parent
+HOSTS = ("hq", "router", "yarn", "kafka", "edge")
+NODES = ("nm1", "nm2")
+FREED = re.compile(r"->(\d+)M\(")
+# As anyone would run it for months: the lab's own setting spares the compiler, for jobs of a minute.
+CONF = {
+    "spark.scheduler.minRegisteredResourcesRatio": "0",
+    "spark.driver.extraJavaOptions": "-Xlog:gc:file=gc.log",
+    "spark.executor.extraJavaOptions": "-Xlog:gc:file=gc.log",
+}
+
+
+def route(lab: Lab) -> None:
+    """Put the NAT map on the lab's nodes."""
+    playbook(lab, "apply", ",".join(NODES), {"nat_map": maps.hq(Node(lab, "nm1"))})
+
+
+def unroute(lab: Lab) -> None:
+    """Take it off again."""
+    for name in NODES:
+        node = Node(lab, name)
+        node.place_program()
+        node.remove(maps.OWNER)
+
+
+@dataclass
+class Job:
+    """One relay of `topic`, deployed to YARN."""
+
+    lab: Lab
+    topic: str
+    interval: float = 1.0
+
+    @property
+    def state(self) -> str:
+        """Its state directory's path on HDFS."""
+        return f"/checkpoints/tagdata/{self.topic}/main"
+
+    def settings(self) -> Path:
+        """Its settings as a file."""
+        path = BUILD / f"bench/{self.lab.name}/{self.topic}.yml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {
+            "name": self.topic,
+            "source": {
+                "bootstrap": [f"{self.lab.nat_ip(host)}:9092" for host in self.lab.hq()],
+                "topics": [self.topic],
+            },
+            "sink": {"bootstrap": [f"{self.lab.ip('kafka')}:9092"]},
+            "trigger": {"interval_seconds": self.interval},
+            "state_dir": f"hdfs://master:8020{self.state.removesuffix('/main')}",
+        }
+        path.write_text(json.dumps(content, indent=1))
+        return path
+
+    def variables(self) -> dict[str, Any]:
+        """What the playbooks are given."""
+        return {"spark_job_app": "tagdata", "spark_job_relay": str(self.settings()), "spark_job_conf": CONF}
+
+    def deploy(self) -> None:
+        """Submit it, and wait until it runs."""
+        playbook(self.lab, "kafka.natmap.deploy_spark_job", ",".join((*NODES, "edge")), self.variables())
+
+    def stop(self) -> None:
+        """End it at a batch boundary."""
+        asked = {"spark_job_do": "stop", "spark_job_end": "stop", "spark_job_named": self.topic}
+        playbook(self.lab, "kafka.natmap.spark_job", "edge", {"spark_job_app": "tagdata", **asked})
+
+    def look(self) -> dict[str, Any]:
+        """Its own word, and the files of its checkpoint."""
+        code = (HERE / "soak_hdfs.py").read_bytes()
+        found: dict[str, Any] = json.loads(
+            podman.execute(self.lab.container("master"), "python3", "-", self.state, stdin=code)
+        )
+        return found
+
+    def processes(self, application: str) -> dict[str, list[int]]:
+        """YARN's containers of an application by their role, `driver`, `executor 1` and on, with their processes."""
+        found: dict[str, list[int]] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                folder = os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            if f"/{application}/container_" in folder:
+                found.setdefault(folder.rpartition("_")[2], []).append(int(entry.name))
+        return {
+            ("driver" if number == 0 else f"executor {number}"): found[key] for number, key in enumerate(sorted(found))
+        }
+
+
+def memory(processes: list[int]) -> tuple[float, float | None]:
+    """Resident MB of a container, and the MB of its JVM's heap that the last collection left."""
+    resident, heap = 0.0, None
+    for one in processes:
+        try:
+            resident += resident_mb(one)
+            left = FREED.findall(Path(f"/proc/{one}/cwd/gc.log").read_text())
+        except OSError:
+            continue
+        heap = float(left[-1]) if left else heap
+    return resident, heap

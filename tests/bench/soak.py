@@ -1,0 +1,228 @@
+"""`make soak-relay`: the relay on YARN under a steady load; exit code 1 where its memory, its lag or its files grow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.relay_job import HOSTS, Job, memory, route, unroute
+from bench.relay_lab import Room, rooms
+from bench.rows import Row, finish, row
+from lab import lifecycle
+from lab.cli import main as lab_command
+from lab.topology import BUILD, Lab
+
+TOPIC, SIZE = "soak", 200
+EVERY = 10.0  # seconds between two samples
+WARM, MEASURED = 600_000, 1_000_000  # records of the calibration
+# Not all that an hour writes has to lie on the disk: 64 MB segments, six partitions.
+KEPT = {"retention_bytes": str(192 * 1024 * 1024)}
+JUDGED = 2 / 3  # the last 40 minutes of 60
+# A relay that leaked this much would still run for weeks in a container twice its size; below it noise decides.
+GROWTH = 5.0  # percent of the level in an hour
+SAMPLES = BUILD / "bench/soak-samples.jsonl"
+Sample = dict[str, Any]
+
+
+class Slope(NamedTuple):
+    """A rate of growth per hour with its 95 % interval, and the level it starts from."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+
+
+def slope(times: Sequence[float], values: Sequence[float]) -> Slope:
+    """Theil-Sen's estimate: the median of the slopes between all pairs of samples; interval by Kendall's statistic."""
+    pairs = sorted(
+        (b[1] - a[1]) / (b[0] - a[0]) * 3600 for a, b in combinations(zip(times, values, strict=True), 2) if b[0] > a[0]
+    )
+    count = len(times)
+    margin = 1.96 * (count * (count - 1) * (2 * count + 5) / 18) ** 0.5
+    low = max(0, round((len(pairs) - margin) / 2))
+    return Slope(statistics.median(pairs), pairs[low], pairs[-1 - low], statistics.median(values))
+
+
+class Soak:
+    """One soak on one lab."""
+
+    def __init__(self, lab: Lab, hq: Room, site: Room) -> None:
+        self.lab, self.hq, self.site = lab, hq, site
+        self.job = Job(lab, TOPIC)
+        self.application = ""
+
+    def begin(self) -> None:
+        """Empty topics, and the relay running on YARN."""
+        for room in (self.hq, self.site):
+            room.create(TOPIC, **KEPT)
+        route(self.lab)
+        print(f"{TOPIC}: deploying the relay to YARN", flush=True)
+        self.job.deploy()
+        self.application = self.job.look()["status"]["application"]
+
+    def maximum(self) -> float:
+        """Records a second that it copies when it has to catch up, after it got warm."""
+        for records in (WARM, MEASURED):
+            print(f"{TOPIC}: {records:,} records to catch up with", flush=True)
+            self.hq.feed(TOPIC, SIZE, records)
+            begun, first = time.monotonic(), self.site.ends(TOPIC)
+            copied = self._catch_up(self.hq.ends(TOPIC), 600) - first
+        return copied / (time.monotonic() - begun)
+
+    def samples(self, minutes: float, rate: float) -> list[Sample]:
+        """What is seen every ten seconds under that load."""
+        found: list[Sample] = []
+        begun = time.monotonic()
+        with SAMPLES.open("w") as file, self.hq.feeding(TOPIC, SIZE, rate) as feed:
+            while (now := time.monotonic() - begun) < minutes * 60:
+                found.append(sample := self._sample(now))
+                file.write(json.dumps(sample) + "\n")
+                file.flush()
+                if len(found) % 6 == 1:
+                    print(f"  {_told(sample)}", flush=True)
+                if feed.poll() is not None:
+                    raise RuntimeError(f"the feed ended after {now:.0f} s with {feed.returncode}")
+                time.sleep(max(0.0, begun + len(found) * EVERY - time.monotonic()))
+        return found
+
+    def _sample(self, now: float) -> Sample:
+        # The sink first: what comes between counts as lag, not as the contrary.
+        there, here, seen = self.site.ends(TOPIC), self.hq.ends(TOPIC), self.job.look()
+        parts = {name: memory(found) for name, found in self.job.processes(self.application).items()}
+        names = [Path(path).name for path in seen["files"]]
+        status = seen["status"]
+        return {
+            "at": round(now, 1),
+            "lag": here - there,
+            "records": there,
+            "resident": {name: round(one[0], 1) for name, one in parts.items()},
+            "heap": {name: one[1] for name, one in parts.items()},
+            "files": len(names),
+            "left": sorted(name for name in names if name.startswith(".") or name.endswith(".tmp")),
+            "state": status["state"],
+            "batch_seconds": status["batch_seconds"],
+            "same": status["application"] == self.application and status["attempt"] == 1,
+            "restarts": status["restarts"],
+        }
+
+    def _catch_up(self, end: int, seconds: float) -> int:
+        """Wait until the sink holds that many records; how many it holds."""
+        until = time.monotonic() + seconds
+        while (there := self.site.ends(TOPIC)) < end:
+            if time.monotonic() > until:
+                told = self.job.look()["status"]
+                raise RuntimeError(f"not caught up after {seconds:.0f} s: {told['state']} {told['cause']}")
+            time.sleep(0.2)
+        return there
+
+
+def rows(samples: Sequence[Sample], rate: float) -> list[Row]:
+    """The judgement, over the last two thirds of the time."""
+    judged = [one for one in samples if one["at"] >= samples[-1]["at"] * (1 - JUDGED)]
+    times = [one["at"] for one in judged]
+    minutes = round((times[-1] - times[0]) / 60)
+    found = [_memory(judged, times, name) for name in judged[-1]["resident"]]
+    lag = slope(times, [one["lag"] for one in judged])
+    found.append(
+        row(
+            f"lag over the last {minutes} min, growth an hour",
+            round(lag.value),
+            "records",
+            round(rate),
+            # In an hour less than a second of the load more, or not to be told from none.
+            min(lag.value, max(lag.low, 0)) <= rate,
+            median=lag.level,
+            least=lag.low,
+            most=lag.high,
+        )
+    )
+    left = sorted({name for one in samples[-3:] for name in one["left"]})
+    found.append(row("files left over in the checkpoint (0 kills)", len(left), "files", 0, not left))
+    files = [one["files"] for one in judged]
+    found.append(
+        row(
+            "files of the checkpoint at the end",
+            files[-1],
+            "files",
+            2 * max(files[:60]),
+            files[-1] <= 2 * max(files[:60]),
+        )
+    )
+    restarts = samples[-1]["restarts"] + sum(not one["same"] for one in samples)
+    found.append(row("restarts of the query or of the application", restarts, "times", 0, restarts == 0))
+    done = (samples[-1]["records"] - samples[0]["records"]) / (samples[-1]["at"] - samples[0]["at"])
+    batch = statistics.median(one["batch_seconds"] for one in judged)
+    found.append(row("copied meanwhile", round(done), "records/s", None, True, load=round(rate), **{"batch s": batch}))
+    return found
+
+
+def _memory(judged: Sequence[Sample], times: Sequence[float], name: str) -> Row:
+    grown = slope(times, [one["resident"][name] for one in judged])
+    percent = round(100 * grown.value / grown.level, 2)
+    heaps = [one["heap"][name] for one in judged if one["heap"][name] is not None]
+    quarter = max(1, len(heaps) // 4)
+    return row(
+        f"{name}: resident memory, growth an hour",
+        percent,
+        "%",
+        GROWTH,
+        percent <= GROWTH,
+        **{
+            "MB": grown.level,
+            "least %": 100 * grown.low / grown.level,
+            "most %": 100 * grown.high / grown.level,
+            "heap after GC, least of the first quarter MB": min(heaps[:quarter], default=0),
+            "of the last": min(heaps[-quarter:], default=0),
+        },
+    )
+
+
+def _told(sample: Sample) -> str:
+    resident = " ".join(f"{name} {mb:.0f}" for name, mb in sample["resident"].items())
+    heap = " ".join(f"{mb or 0:.0f}" for mb in sample["heap"].values())
+    return (
+        f"{sample['at'] / 60:4.0f} min  {sample['state']}  lag {sample['lag']:,}  batch {sample['batch_seconds']} s  "
+        f"MB {resident} (heap {heap})  {sample['files']} files"
+    )
+
+
+def main() -> int:
+    """Soak, on a lab of its own unless another is named."""
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("--lab", default="soak", help="the lab's name (default: %(default)s); brought up if need be")
+    parser.add_argument("--minutes", type=float, default=60, help="default: %(default)s")
+    parser.add_argument("--rate", type=float, default=0, help="records a second (default: half of what is measured)")
+    args = parser.parse_args()
+    ours = lifecycle.standing(args.lab) is None
+    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
+        return 1
+    lab = lifecycle.standing(args.lab) or Lab(args.lab)
+    try:
+        with rooms(lab) as (hq, site):
+            soak = Soak(lab, hq, site)
+            soak.begin()
+            most = soak.maximum()
+            rate = args.rate or most / 2
+            print(f"{TOPIC}: catches up at {most:,.0f} records/s; {args.minutes:g} min at {rate:,.0f}/s", flush=True)
+            found = rows(soak.samples(args.minutes, rate), rate)
+            soak.job.stop()
+            found.append(row("catches up at", round(most), "records/s", None, True))
+            for room in (hq, site):
+                room.drop(TOPIC)
+        unroute(lab)
+    finally:
+        if ours:
+            lab_command(["down", "--name", args.lab])
+    return finish("bench", "soak", found, ("case", "value", "unit", "beside", "bar", "holds"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
