@@ -13,7 +13,7 @@ from bench import maps
 from bench.parts import Helper, in_turn, listening, median, playbook, ratio
 from bench.rows import Row, finish, row
 from faults.node import Node
-from lab import lifecycle
+from lab.borrow import borrowed
 from lab.cli import main as lab_command
 from lab.topology import Lab
 
@@ -234,11 +234,8 @@ def main() -> int:
     parser.add_argument("--lab", default="bench", help="the lab's name (default: %(default)s); brought up if need be")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help=f"only these: {', '.join(PARTS)}")
     args = parser.parse_args()
-    begun, ours = time.monotonic(), lifecycle.standing(args.lab) is None
-    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
-        return 1
-    lab, rows = lifecycle.standing(args.lab) or Lab(args.lab), []
-    try:
+    begun, rows = time.monotonic(), []
+    with borrowed(args.lab, HOSTS) as lab:
         for node in _nodes(lab):
             node.await_brokers()
         for name in args.parts or PARTS:
@@ -248,9 +245,6 @@ def main() -> int:
                 print(f"  {one['case']}: {one['value']} {one['unit']} (bar {one['bar']})", flush=True)
         for node in _nodes(lab):
             node.remove(maps.OWNER)
-    finally:
-        if ours:
-            lab_command(["down", "--name", args.lab])
     code = finish("bench", "switch", rows, ("case", "value", "unit", "beside", "bar", "holds"))
     print(f"took {time.monotonic() - begun:.0f} s")
     return code

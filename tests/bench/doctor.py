@@ -10,6 +10,7 @@ from bench.parts import in_turn, median, playbook, ratio
 from bench.rows import Row, finish, row
 from faults.node import Node
 from lab import lifecycle
+from lab.borrow import borrowed
 from lab.cli import main as lab_command
 from lab.topology import Lab
 
@@ -50,11 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.doctor", description=__doc__)
     parser.add_argument("--lab", default="bench", help="the lab's name (default: %(default)s); brought up if need be")
     args = parser.parse_args()
-    ours = lifecycle.standing(args.lab) is None
-    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
-        return 1
-    lab = lifecycle.standing(args.lab) or Lab(args.lab)
-    try:
+    with borrowed(args.lab, HOSTS) as lab:
         for name in ("nm1", "nm2"):
             node = Node(lab, name)
             node.place_program()
@@ -64,9 +61,6 @@ def main() -> int:
         rows = [measure(lab)]
         for name in ("nm1", "nm2"):
             Node(lab, name).remove(maps.OWNER)
-    finally:
-        if ours:
-            lab_command(["down", "--name", args.lab])
     return finish("bench", "doctor", rows, ("case", "value", "unit", "beside", "bar", "holds"))
 
 

@@ -16,8 +16,7 @@ from faults import points
 from faults.bad import BAD, BROKER_DIES
 from faults.node import Node
 from faults.play import Case, Stage
-from lab import lifecycle
-from lab.cli import main as lab_command
+from lab.borrow import borrowed
 from lab.topology import Lab
 
 HOSTS = ("hq", "router", "nodes")
@@ -96,14 +95,9 @@ def main() -> int:
         "--lab", default="faults", help="the lab's name (default: %(default)s); it is brought up if need be"
     )
     args = parser.parse_args()
-    begun, ours = time.monotonic(), lifecycle.standing(args.lab) is None
-    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
-        return 1
-    try:
-        rows = measure(lifecycle.standing(args.lab) or Lab(args.lab))
-    finally:
-        if ours:
-            lab_command(["down", "--name", args.lab])
+    begun = time.monotonic()
+    with borrowed(args.lab, HOSTS) as lab:
+        rows = measure(lab)
     code = finish("faults", "switch", rows, COLUMNS)
     print(f"took {time.monotonic() - begun:.0f} s")
     return code

@@ -15,8 +15,8 @@ from faults.doctor_cases import Fault, faults
 from faults.doctor_healthy import Answer, Ward
 from faults.doctor_node import OWNER, Patient, Report, finding_told, told, whole
 from faults.node import Node
-from lab import lifecycle, podman
-from lab.cli import main as lab_command
+from lab import podman
+from lab.borrow import borrowed
 from lab.topology import Lab
 
 HOSTS = ("hq", "dr", "router", "nodes", "gateway")
@@ -112,18 +112,12 @@ def main() -> int:
     parser.add_argument("--lab", default="doctor", help="the lab's name (default: %(default)s); brought up if need be")
     parser.add_argument("wanted", nargs="?", default="", help="only rows whose name holds this")
     args = parser.parse_args()
-    begun, ours = time.monotonic(), lifecycle.standing(args.lab) is None
-    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
-        return 1
-    rows = []
-    try:
-        for one in measure(lifecycle.standing(args.lab) or Lab(args.lab), args.wanted):
+    begun, rows = time.monotonic(), []
+    with borrowed(args.lab, HOSTS) as lab:
+        for one in measure(lab, args.wanted):
             missed = "" if one["holds"] else f"  MISSED: {one['said']}, expected {one['expected']}"
             print(f"{one['value']:6.2f} s  {one['case']}{missed}", flush=True)
             rows.append(one)
-    finally:
-        if ours:
-            lab_command(["down", "--name", args.lab])
     code = finish("faults", "doctor", rows, COLUMNS)
     print(f"took {time.monotonic() - begun:.0f} s")
     return code

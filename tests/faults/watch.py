@@ -13,9 +13,8 @@ from typing import Any
 from ansible_collections.kafka.natmap.plugins.filter import natmap as filters
 from bench.rows import Row, finish, row
 from faults.node import HERE, JINJA, TEXTS, Map, Node
-from lab import lifecycle
-from lab.cli import main as lab_command
-from lab.topology import ROOT, Lab
+from lab.borrow import borrowed
+from lab.topology import ROOT
 from yaml import safe_load
 
 OWNER = "watched"
@@ -228,20 +227,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.watch", description=__doc__)
     parser.add_argument("--lab", default="watch", help="the lab's name (default: %(default)s); brought up if need be")
     args = parser.parse_args()
-    ours = lifecycle.standing(args.lab) is None
-    if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
-        return 1
     rows = []
-    try:
-        for one in measure(Watched(lifecycle.standing(args.lab) or Lab(args.lab), "nm1")):
+    with borrowed(args.lab, HOSTS) as lab:
+        for one in measure(Watched(lab, "nm1")):
             print(
                 f"{one['value']:8.2f} {one['unit']:12} {'' if one['holds'] else 'MISSED  '}{one['plan']}: {one['case']}",
                 flush=True,
             )
             rows.append(one)
-    finally:
-        if ours:
-            lab_command(["down", "--name", args.lab])
     return finish("faults", "watch", rows, COLUMNS)
 
 
