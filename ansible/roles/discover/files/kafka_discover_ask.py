@@ -7,15 +7,12 @@ from kafka_discover_rules import Known, is_ip, rules, safe
 from kafka_doctor_cluster import ask_config
 from kafka_doctor_walk import Walk
 from kafka_natmap_identity import (
-    PAUSE,
-    SAMPLE,
-    TRIES,
     Address,
     Partition,
     identify,
-    offsets_request,
     parse_address,
     read_metadata,
+    rounds,
     show,
 )
 from kafka_natmap_session import CLUSTER_FRAME, Broken, Limits
@@ -187,17 +184,9 @@ class Discovery:
 
     def _leader_here(self, walk: Walk) -> Optional[int]:
         """The broker whose partitions are answered here; None where none is, or leadership keeps moving."""
-        leads = self.leads
-        for attempt in range(TRIES):
-            if attempt:
-                time.sleep(min(PAUSE, self.limits.left(PAUSE)))
-                topics = sorted({topic for sample in leads.values() for topic, _ in sample[:SAMPLE]})
-                leads = read_metadata(walk.ask(request("metadata", 5, topics, False), CLUSTER_FRAME)).leads
-            owner = {part: node for node, led in leads.items() if node >= 0 for part in led[:SAMPLE]}
+        for owner, told in rounds(walk, self.leads):
             if not owner:
                 return None
-            answer = walk.ask(offsets_request(list(owner)))
-            told = {(topic, number): error for topic, parts in answer.topics for number, error, _, _ in parts}
             answered = {owner[part] for part, error in told.items() if not error and part in owner}
             if len(answered) == 1:
                 return answered.pop()

@@ -1,7 +1,7 @@
 """Which broker is it that answers: metadata read, and the identity proven. Python 3.6 syntax."""
 
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from kafka_natmap_session import CLUSTER_FRAME, Session
 from kafka_natmap_wire import request
@@ -15,6 +15,7 @@ PAUSE = 0.2
 
 Address = Tuple[str, int]
 Partition = Tuple[str, int]
+Leads = Dict[int, List[Partition]]
 
 
 def parse_address(text: str) -> Address:
@@ -34,13 +35,13 @@ class View(NamedTuple):
 
     cluster_id: Optional[str]
     brokers: Dict[int, Address]
-    leads: Dict[int, List[Partition]]
+    leads: Leads
     known: Set[int]
 
 
 def read_metadata(answer: Any) -> View:
     """The view in a Metadata v5 answer."""
-    leads: Dict[int, List[Partition]] = {}
+    leads: Leads = {}
     known: Set[int] = set()
     for error, topic, _, partitions in answer.topics:
         for _, number, leader, replicas, _, _ in () if error else partitions:
@@ -58,13 +59,23 @@ def offsets_request(partitions: List[Partition]) -> Any:
     return request("list_offsets", 1, -1, list(topics.items()))
 
 
-def identify(session: Session, expected: int, leads: Dict[int, List[Partition]]) -> Tuple[str, str]:
+def identify(session: Session, expected: int, leads: Leads) -> Tuple[str, str]:
     """Verdict and evidence: is it broker `expected` that answers? Raises Broken.
 
     One request asks for partitions of every broker; whose partitions are answered, answers. While
     leadership moves the picture is mixed, so it is asked again with fresh leaders.
     """
     verdict = ("UNPROVEN", "")
+    for sample, errors in rounds(session, leads):
+        settled, verdict = judge(expected, sample, errors)
+        if settled:
+            break
+    return verdict[0], session.address + " " + verdict[1]
+
+
+def rounds(session: Session, leads: Leads) -> Iterator[Tuple[Dict[Partition, int], Dict[Partition, int]]]:
+    """Which broker leads the partitions that are asked for, and what was answered for each (an error code); again with
+    fresh leaders for whoever is not satisfied. Raises Broken."""
     for attempt in range(TRIES):
         if attempt:
             time.sleep(min(PAUSE, session.limits.left(PAUSE)))
@@ -75,10 +86,7 @@ def identify(session: Session, expected: int, leads: Dict[int, List[Partition]])
         if sample:
             answer = session.ask(offsets_request(list(sample)))
             errors = {(topic, number): error for topic, parts in answer.topics for number, error, _, _ in parts}
-        settled, verdict = judge(expected, sample, errors)
-        if settled:
-            break
-    return verdict[0], session.address + " " + verdict[1]
+        yield sample, errors
 
 
 def judge(expected: int, leaders: Dict[Partition, int], errors: Dict[Partition, int]) -> Tuple[bool, Tuple[str, str]]:
