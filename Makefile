@@ -102,7 +102,7 @@ check-spark-job: ready ## Check a relay's settings against the live clusters; su
 
 WATCH ?=
 LIVE = $(if $(WATCH),-e spark_job_watch=true $(if $(MAKE_TERMOUT),-e spark_job_live=$(shell tput cols 2>&- || echo 80)))
-.PHONY: spark-job-status spark-job-logs spark-job-stop spark-job-drain
+.PHONY: spark-job-status spark-job-logs spark-job-stop spark-job-drain audit-spark-job
 spark-job-status: ready ## Say how relays fare; [RELAY=NAME] WATCH=1 goes on; FORMAT=json|prometheus gives that alone
 ifeq ($(FORMAT),text)
 	@$(RELAYS) -e spark_job_app=tagdata $(LIVE) $(ARGS)
@@ -117,6 +117,15 @@ spark-job-logs spark-job-stop spark-job-drain: ready
 spark-job-logs: ## Show the end of a relay's logs
 spark-job-stop: ## Let a relay end at the next batch boundary
 spark-job-drain: ## Let a relay copy what is there now, then end
+
+audit-spark-job: ready ## Compare what a relay read with what the sink holds; [RELAY=NAME] FORMAT=json gives the figures alone
+ifeq ($(FORMAT),text)
+	@$(RELAYS) -e spark_job_app=tagdata -e spark_job_do=audit $(ARGS)
+else
+	@rm -f records/audit.json
+	@$(RELAYS) -e spark_job_app=tagdata -e spark_job_do=audit $(ARGS) >&2; code=$$?; \
+	    if [ -f records/audit.json ]; then cat records/audit.json; fi; exit $$code
+endif
 
 demo: lab-up ## The whole story: the job fails, the map is applied, it works, the map goes, it fails again
 	@PYTHONPATH=tests python -m e2e.demo $(ARGS)
@@ -178,6 +187,10 @@ MINUTES ?= 60
 RATE ?= 0
 soak-relay: ready ## The relay under an hour of steady load: build/bench/soak.json; MINUTES=60 RATE=records/s
 	@$(MEASURE) bench.soak --minutes $(MINUTES) --rate $(RATE) $(ARGS)
+
+.PHONY: faults-relay
+faults-relay: ready ## What befalls a relay of months, an audit after each: build/faults/relay.json (about 30 minutes; ARGS="--lab NAME")
+	@PYTHONPATH=tests:tests/.collections python -m faults.relay $(ARGS)
 
 OUT ?= build
 .PHONY: collection

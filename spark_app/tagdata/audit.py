@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,16 +11,21 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from tagdata import figures as told
 from tagdata import trouble
+from tagdata.fields import SettingsError
 from tagdata.files import StateDir
 from tagdata.guard import JOB, Guard, numbered
 from tagdata.kafka_admin import EARLIEST, LATEST, Cluster, Offsets
 from tagdata.pipeline import ERROR, SOURCE, origin
 from tagdata.settings import Settings, load
 from tagdata.stream import cluster, reader_options
-from tagdata.trouble import Permanent, Transient
+from tagdata.telling import refuse, say
+from tagdata.trouble import Permanent
+from tagdata.yarn import myself
 
 SHOWN = 5
+EVER = 2**63 - 1
 
 
 def audit(spark: SparkSession, settings: Settings, files: StateDir) -> dict[str, Any]:
@@ -30,14 +35,21 @@ def audit(spark: SparkSession, settings: Settings, files: StateDir) -> dict[str,
     guard.job = files.load(JOB) or {}
     if not guard.job:
         raise Permanent("NO_STATE", f"{files.uri} holds no relay that ever started", "correct state_dir or RUN")
+    pinned = numbered(guard.job["sink"]["topics"])
+    guard.here, guard.there = source.topics(sorted(guard.job["source"]["topics"])), sink.topics(sorted(pinned))
+    guard._same_clusters({"source": source.id(), "sink": sink.id()})
+    guard._not_recreated()
     starts, ends = guard.starts(), guard.positions()
     starts = _held(source, {t: {n: starts.get(t, {}).get(n, 0) for n in numbers} for t, numbers in ends.items()})
     mine = _source_rows(_read(spark, _source_options(settings), starts, ends), guard, settings)
-    pinned = numbered(guard.job["sink"]["topics"])
-    until = sink.offsets({t: about.partitions for t, about in sink.topics(sorted(pinned)).items()}, LATEST)
+    until = sink.offsets({t: about.partitions for t, about in guard.there.items()}, LATEST)
     since = _held(sink, {t: {n: pinned[t].get(n, 0) for n in numbers} for t, numbers in until.items()})
     theirs = _sink_rows(_read(spark, reader_options(settings), since, until), settings)
-    return _figures(mine, theirs, guard.source_id, sum(_span(starts, ends)))
+    both = mine.join(theirs, "place", "left").withColumn("dead", F.coalesce(F.col("first.dead"), F.lit(False)))
+    cut = {(t, n) for t, numbers in since.items() for n, offset in numbers.items() if offset > pinned[t].get(n, 0)}
+    figures = _figures(both, _bounds(both, settings, ends, cut) if cut else {})
+    strangers = theirs.where(~F.col("place").startswith(f"{guard.source_id}/")).count()
+    return {**figures, "gaps": sum(_span(starts, ends)) - figures["records"], "of_other_sources": strangers}
 
 
 def _span(starts: Offsets, ends: Offsets) -> list[int]:
@@ -108,75 +120,86 @@ def _sink_rows(records: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
-def _figures(mine: DataFrame, theirs: DataFrame, source_id: str, span: int) -> dict[str, Any]:
-    both = mine.join(theirs, "place", "left").withColumn("dead", F.coalesce(F.col("first.dead"), F.lit(False)))
+def _bounds(both: DataFrame, settings: Settings, ends: Offsets, cut: set[tuple[str, int]]) -> dict[str, int]:
+    """Of each partition of the source, the offset before which the sink may have held a record and deleted it since.
+
+    :param cut: the sink's partitions that no longer begin where they did when the relay began
+    """
+    found = both.where(~F.col("dead")).groupBy("from", "first.topic", "first.partition").agg(F.min("at")).collect()
+    oldest = {(row[0], row[1], row[2]): row[3] for row in found}
+    bounds = {}
+    for topic, number in ((topic, number) for topic, numbers in ends.items() for number in numbers):
+        target, kept = settings.sink.of(topic), settings.sink.keep_partitions
+        places = [place for place in cut if place[0] == target and (not kept or place[1] == number)]
+        if places:
+            bounds[f"{topic}/{number}"] = max(oldest.get((f"{topic}/{number}", *place), EVER) for place in places)
+    return bounds
+
+
+def _judged(both: DataFrame, bounds: Mapping[str, int]) -> DataFrame:
+    """One row a record of the source: what is wrong with it."""
     order = Window.partitionBy("from", "first.topic", "first.partition").orderBy("at")
     before = F.max("first.offset").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    lost = F.col("times").isNull()
+    there = F.col("times").isNotNull()
+    known = F.create_map(*(F.lit(item) for pair in bounds.items() for item in pair))
+    bound = F.coalesce(known[F.col("from")], F.lit(-1)) if bounds else F.lit(-1)
     differs = (F.col("most") != F.col("expected")) | (F.col("least") != F.col("expected"))
     moved = (F.col("first.topic") != F.col("target")) | (F.col("first.partition") != F.col("to"))
-    judged = both.select(
+    living = there & ~F.col("dead")
+    return both.select(
         "place",
         "dead",
         F.coalesce(F.col("times") - 1, F.lit(0)).alias("again"),
-        lost.alias("lost"),
-        F.coalesce(~lost & ~F.col("dead") & (differs | F.coalesce(moved, F.lit(False))), F.lit(False)).alias("altered"),
-        F.coalesce(~lost & ~F.col("dead") & (before > F.col("first.offset")), F.lit(False)).alias("reordered"),
-    ).persist()
-    wrong = ("lost", "altered", "reordered")
-    sums = [F.sum(F.col(kind).cast("long")).alias(kind) for kind in (*wrong, "dead", "again")]
-    row = judged.agg(
-        F.count(F.lit(1)).alias("records"), F.sum((F.col("again") > 0).cast("long")).alias("repeated"), *sums
+        (~there & (F.col("at") >= bound)).alias("lost"),
+        (~there & (F.col("at") < bound)).alias("expired"),
+        F.coalesce(living & (differs | F.coalesce(moved, F.lit(False))), F.lit(False)).alias("altered"),
+        F.coalesce(living & (before > F.col("first.offset")), F.lit(False)).alias("reordered"),
     )
-    counts = {key: value or 0 for key, value in row.collect()[0].asDict().items()}
-    shown = {
-        kind: [r[0] for r in judged.where(kind).select("place").sort("place").limit(SHOWN).collect()]
-        for kind in wrong
-        if counts[kind]
+
+
+def _figures(both: DataFrame, bounds: Mapping[str, int]) -> dict[str, Any]:
+    judged = _judged(both, bounds).persist()
+    counted = {kind: F.sum(F.col(kind).cast("long")) for kind in (*told.WRONG, "expired")}
+    counted |= {"repeated": F.sum("again"), "records_repeated": F.sum((F.col("again") > 0).cast("long"))}
+    counted |= {"records": F.count(F.lit(1)), "dead_letters": F.sum(F.col("dead").cast("long"))}
+    row = judged.agg(*(column.alias(name) for name, column in counted.items())).collect()[0]
+    figures: dict[str, Any] = {name: row[name] or 0 for name in counted}
+    figures["first"] = {
+        kind: [row[0] for row in judged.where(kind).select("place").sort("place").limit(SHOWN).collect()]
+        for kind in told.WRONG
+        if figures[kind]
     }
-    strangers = theirs.where(~F.col("place").startswith(f"{source_id}/")).count()
     judged.unpersist()
-    return {
-        "records": counts["records"],
-        "gaps": span - counts["records"],
-        "lost": counts["lost"],
-        "altered": counts["altered"],
-        "reordered": counts["reordered"],
-        "repeated": counts["again"],
-        "records_repeated": counts["repeated"],
-        "dead_letters": counts["dead"],
-        "of_other_sources": strangers,
-        "first": shown,
-    }
-
-
-def told(figures: Mapping[str, Any]) -> str:
-    """The figures as a table."""
-    lines = [f"{key.replace('_', ' '):18} {value:>14,}" for key, value in figures.items() if isinstance(value, int)]
-    for kind, places in figures["first"].items():
-        lines += [f"{kind}: {place}" for place in places]
-    return "\n".join(lines)
+    return figures
 
 
 def main(arguments: list[str]) -> int:
     """Audit the relay of a settings file, and print the figures: as a table, then as one line of JSON."""
     if len(arguments) != 1:
-        print("usage: audit.py FILE.json", file=sys.stderr)
-        return trouble.SETTINGS
-    try:
-        settings = load(arguments[0])
-        spark = SparkSession.builder.appName(f"tagdata-audit-{settings.name}").getOrCreate()
-        spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
-        files = StateDir(SparkContext._jvm, SparkContext._gateway, settings.state_path)
-        figures = audit(spark, settings, files)
-    except ValueError as error:
-        print(f"tagdata: SETTINGS {error}", file=sys.stderr)
-        return trouble.SETTINGS
-    except (Permanent, Transient) as error:
-        print(
-            f"tagdata: {error}\ntagdata: mend: {getattr(error, 'mend', 'try again when it is back')}", file=sys.stderr
+        return refuse(
+            "SETTINGS", "one argument is needed", "audit.py FILE.json, of resolved settings", trouble.SETTINGS
         )
-        return trouble.HALTED
+    try:
+        figures = _run(load(arguments[0]))
+    except SettingsError as error:
+        for problem in error.problems:
+            refuse("SETTINGS", f"{problem.path}: {problem.wrong}", problem.mend, trouble.SETTINGS)
+        return trouble.SETTINGS
+    except Exception as error:
+        found = trouble.sort(error)
+        if isinstance(found, Permanent):
+            return refuse(found.code, found.cause, found.mend, trouble.HALTED)
+        return refuse("NOT_TOLD", str(found), "try again when it is back; else read spark.log", trouble.HALTED)
+    print("\n".join([*told.lines(figures), json.dumps(figures)]), flush=True)
+    return 1 if told.problems(figures) else 0
+
+
+def _run(settings: Settings) -> dict[str, Any]:
+    SparkContext._ensure_initialized()  # the JVM alone: a refusal needs no executors
+    files = StateDir(SparkContext._jvm, SparkContext._gateway, settings.state_path)
+    say(f"reads both sides of {files.uri}")
+    spark: SparkSession = SparkSession.builder.appName(f"tagdata-audit-{settings.name}").getOrCreate()
+    spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
+    figures = {"application": myself()[0], "time": time.time(), **audit(spark, settings, files)}
     files.write("audit.json", figures)
-    print(f"{told(figures)}\n{json.dumps(figures)}", flush=True)
-    return 1 if figures["lost"] or figures["altered"] or figures["reordered"] else 0
+    return figures

@@ -117,6 +117,10 @@ def test_the_root_cause_is_the_innermost_exception() -> None:
             "java.lang.IllegalArgumentException: a",
         ),
         ("java.io.IOException: a\n\tat b.c(D.java:1)\norg.x.FooError: b", "org.x.FooError: b"),
+        (
+            "java.io.IOException: a\ntagdata: NO_STATE hdfs:/x holds no relay\ntagdata: mend: correct RUN\n",
+            "NO_STATE hdfs:/x holds no relay. Mend: correct RUN",
+        ),
     ],
 )
 def test_the_root_cause_of_other_ends(log: str, cause: str | None) -> None:

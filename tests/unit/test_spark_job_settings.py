@@ -142,6 +142,16 @@ def test_the_site_s_own_properties_come_last_and_empty_ones_not_at_all() -> None
     assert conf["spark.yarn.tags"].split(",")[0::2] == ["tagdata", "team-a"]
 
 
+def test_an_audit_is_submitted_as_the_relay_s_user_and_never_taken_for_the_relay() -> None:
+    place = relay.relay_place(relay.relay_settings(read(), APP), APP)
+    share = {"spark.kerberos.keytab": "/k", "spark.yarn.queue": "", "spark.yarn.tags": place["tag"]}
+    conf = relay_conf.audited(place, share, {"spark.yarn.maxAppAttempts": 4})
+    assert (conf["spark.kerberos.keytab"], conf["spark.yarn.maxAppAttempts"]) == ("/k", "1")
+    assert "spark.yarn.queue" not in conf
+    assert place["tag"] not in conf["spark.yarn.tags"]
+    assert set(relay.relay_audit_files(APP, "x")) == {"audit.py", "tagdata.zip", "log4j2.properties"}
+
+
 def test_what_is_installed_is_whole_and_the_same_each_time() -> None:
     resolved = relay.relay_settings(read(), APP)
     files = relay.relay_files(resolved, relay.relay_place(resolved, APP), APP, "rootLogger.level = info\n")

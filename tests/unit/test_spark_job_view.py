@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from ansible_collections.kafka.natmap.plugins.action.relay import ActionModule
 from ansible_collections.kafka.natmap.plugins.filter import relay
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_findings, relay_view
+from tagdata import figures
 from tagdata import status as job_status
 from unit.nodes import ROOT
 
@@ -63,6 +65,14 @@ def test_a_dead_one_is_told_with_yarn_s_reason() -> None:
 
 def test_nothing_there_is_a_problem() -> None:
     assert "no relay audit was deployed" in relay_view.problems([], "audit")[0]
+
+
+def test_an_audit_needs_one_relay_that_has_run() -> None:
+    ran = view(status=status("DONE"))
+    assert relay_view.unclear([ran], "audit") == ""
+    assert "no relay audit was deployed" in relay_view.unclear([], "audit")
+    assert "audit, b. Mend: name one" in relay_view.unclear([ran, {**ran, "title": "b"}])
+    assert "nothing has run in hdfs:///x/main" in relay_view.unclear([view()])
 
 
 def test_the_job_s_own_line_is_told_with_the_state_that_counts() -> None:
@@ -146,3 +156,30 @@ def test_the_worst_stands_first() -> None:
     lines = relay_findings.lines([one, {**one, "level": "error", "code": "E"}], {"facts": facts}, "audit")
     assert lines[0] == "check of audit: 1 errors, 0 warnings"
     assert lines.index("E  error  a") < lines.index("N  note  a")
+
+
+# ------------------------------------------------------------ the audit
+
+FIGURES = {**dict.fromkeys(figures.MEANT, 0), "records": 12_000, "first": {}}
+
+
+def test_a_clean_audit_is_no_problem() -> None:
+    assert relay.relay_audit_problems(FIGURES, APP) == []
+    told = relay.relay_audit_lines({**FIGURES, "repeated": 5}, "audit/again", APP)
+    assert told[0] == "audit of audit/again: nothing lost, altered or reordered"
+    assert any("12,000" in line for line in told)
+
+
+@pytest.mark.parametrize("kind", ["lost", "altered", "reordered"])
+def test_what_an_audit_found_is_told_with_its_places_and_a_mend(kind: str) -> None:
+    found = {**FIGURES, kind: 3, "first": {kind: ["c/audit/0/7"]}}
+    assert relay.relay_audit_problems(found, APP) == [f"3 {kind}"]
+    told = relay.relay_audit_lines(found, "audit", APP)
+    at = told.index(f"{kind}, the first 1 of 3:")
+    assert told[at + 1].strip() == "c/audit/0/7"
+    assert told[at + 2].strip().startswith("mend: ")
+
+
+def test_an_audit_for_programs_names_its_relay() -> None:
+    told = json.loads(relay.relay_audit_report({**FIGURES, "application": "a"}, "audit"))
+    assert (told["format"], told["relay"], told["records"], told["application"]) == (1, "audit", 12_000, "a")

@@ -134,15 +134,20 @@ def _security(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 def relay_files(resolved: Mapping[str, Any], place: Mapping[str, str], app_dir: str, logging: str) -> dict[str, str]:
     """What is installed for a relay, each file in Base64; the package as a zip, the same bytes for the same sources."""
+    own = {"tagdata.json": relay_json(resolved), "relay.json": relay_json(place), "log4j2.properties": logging}
+    return _installed(app_dir, "tagdata.py", own)
+
+
+def relay_audit_files(app_dir: str, logging: str) -> dict[str, str]:
+    """What is installed for an audit; its settings are those that the relay was deployed with."""
+    return _installed(app_dir, "audit.py", {"log4j2.properties": logging})
+
+
+def _installed(app_dir: str, program: str, texts: Mapping[str, str]) -> dict[str, str]:
     folder = Path(app_dir)
     package = {f"tagdata/{path.name}": path.read_bytes() for path in (folder / "tagdata").glob("*.py")}
-    files = {
-        "tagdata.py": (folder / "tagdata.py").read_bytes(),
-        "tagdata.zip": bundle.pack(package),
-        "tagdata.json": relay_json(resolved).encode(),
-        "relay.json": relay_json(place).encode(),
-        "log4j2.properties": str(logging).encode(),
-    }
+    files = {program: (folder / program).read_bytes(), "tagdata.zip": bundle.pack(package)}
+    files.update((name, str(text).encode()) for name, text in texts.items())
     return {name: base64.b64encode(content).decode() for name, content in files.items()}
 
 
@@ -201,6 +206,23 @@ def relay_prometheus(views: list[dict[str, Any]], app_dir: str) -> str:
     return relay_view.merged([status.prometheus({**view["status"], "state": view["state"]}) for view in judged])
 
 
+def relay_audit_lines(figures: Mapping[str, Any], title: str, app_dir: str) -> list[str]:
+    """What an audit found: the verdict, then the job's own table."""
+    wrong = relay_audit_problems(figures, app_dir)
+    verdict = ", ".join(wrong) if wrong else "nothing lost, altered or reordered"
+    return [f"audit of {title}: {verdict}", "", *_job(app_dir, "figures").lines(figures)]
+
+
+def relay_audit_problems(figures: Mapping[str, Any], app_dir: str) -> list[str]:
+    """What makes an audit fail."""
+    return list(_job(app_dir, "figures").problems(figures))
+
+
+def relay_audit_report(figures: Mapping[str, Any], title: str) -> str:
+    """An audit as JSON, for programs."""
+    return relay_json({"format": 1, "relay": title, **figures})
+
+
 class FilterModule:
     """Ansible's way to find them."""
 
@@ -219,6 +241,12 @@ class FilterModule:
             "relay_program": relay_program,
             "relay_files": relay_files,
             "relay_digests": relay_digests,
+            "relay_audit_files": relay_audit_files,
+            "relay_audit_lines": relay_audit_lines,
+            "relay_audit_problems": relay_audit_problems,
+            "relay_audit_report": relay_audit_report,
+            "relay_audit_conf": relay_conf.audited,
+            "relay_unclear": relay_view.unclear,
             "relay_conf": relay_conf.submitted,
             "relay_lines": relay_lines,
             "relay_prometheus": relay_prometheus,

@@ -47,6 +47,14 @@ def submitted(
     return {**lasting(resolved), **own, **given, "spark.yarn.tags": tags}
 
 
+def audited(place: Mapping[str, str], share: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, str]:
+    """The properties of a relay's audit: a batch job of a tag of its own, or it would count as the relay."""
+    given = {name: _text(value) for name, value in {**share, **more}.items() if _text(value)}
+    own = {"spark.app.name": f"tagdata-audit {place['title']}", "spark.yarn.maxAppAttempts": "1"}
+    redaction = {one.name: one.value for one in LASTING if one.name == "spark.redaction.regex"}
+    return {**redaction, **given, **own, "spark.yarn.tags": "tagdata-audit"}
+
+
 def lasting(resolved: Mapping[str, Any]) -> dict[str, str]:
     """The properties of the table, as this relay needs them."""
     properties = {one.name: one.value for one in LASTING}

@@ -69,6 +69,19 @@ def problems(views: list[Mapping[str, Any]], asked: str = "") -> list[str]:
     return [f"{one['title']} {one['state']}: {one['cause']}. Mend: {one['mend']}" for one in found if not one["well"]]
 
 
+def unclear(views: list[Mapping[str, Any]], asked: str = "") -> str:
+    """Why there is not one relay that has run among them; empty when there is."""
+    if not views:
+        return problems([], asked)[0]
+    if len(views) > 1:
+        titles = ", ".join(view["title"] for view in views)
+        return f"several relays were deployed from here: {titles}. Mend: name one, RELAY=NAME [RUN=NAME]"
+    one = views[0]
+    if one["status"]:
+        return ""
+    return f"{one['title']}: nothing has run in {one['state_path']} yet. Mend: make deploy-spark-job starts it"
+
+
 def report(views: list[Mapping[str, Any]]) -> str:
     """The views as JSON, for programs."""
     return json.dumps({"format": 1, "relays": [judged(view) for view in views]}, indent=1, sort_keys=True) + "\n"

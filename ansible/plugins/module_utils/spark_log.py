@@ -9,6 +9,7 @@ _TRACKING = re.compile(r"tracking URL: (\S+)")
 _STAMP = re.compile(r"^\S+ \S+ (?P<level>INFO|WARN|ERROR|FATAL) (?P<text>.*)$")
 _THROWN = re.compile(r"^(?:Caused by: |Exception in thread \"\S+\" )?(?:\w+\.)*\w*(?:Exception|Error|Interrupt)\b.*$")
 _USAGE = re.compile(r"^\S+\.py: error: .*$")
+_TOLD = re.compile(r"^tagdata: (?!mend: )(.+)\ntagdata: mend: (.+)$", re.MULTILINE)
 _NOISE = ("SparkUserAppException", "SparkException: Application application_")
 _MISSED = re.compile(
     r"Connection to node .* could not be established|Disconnecting from node .* connection setup timeout"
@@ -35,7 +36,10 @@ def missed_brokers(log: str) -> list[str]:
 
 
 def root_cause(log: str) -> str | None:
-    """The line that says why the application failed: the innermost exception of the last stack trace."""
+    """The line that says why the application failed: its own last word, else the innermost exception of the last stack trace."""
+    told = _TOLD.findall(log)
+    if told:
+        return f"{told[-1][0]}. Mend: {told[-1][1]}"
     thrown = [line.strip() for line in log.splitlines() if _USAGE.match(line) or _THROWN.match(line)]
     thrown = [line for line in thrown if not any(noise in line for noise in _NOISE)]
     inner = [line[len("Caused by: ") :] for line in thrown if line.startswith("Caused by: ")]

@@ -28,8 +28,9 @@ options:
       - V(watch) starts a program that writes what it sees to a file, as long as the file beside it is touched. Its question
         may hold C(mark), C(stop) or C(drain), which asks a running relay to end.
       - V(check) compares settings with the live clusters.
+      - V(read) returns a JSON file of a relay's state directory.
     type: str
-    choices: [look, withdraw, watch, check]
+    choices: [look, withdraw, watch, check, read]
     required: true
   program:
     description: The program, a zipapp in Base64 (filter P(kafka.natmap.relay_program#filter)).
@@ -92,7 +93,7 @@ def main() -> None:
         argument_spec={
             "verb": {
                 "type": "str",
-                "choices": ["look", "withdraw", "watch", "check"],
+                "choices": ["look", "withdraw", "watch", "check", "read"],
                 "required": True,
             },
             "program": {"type": "str", "required": True, "no_log": False},

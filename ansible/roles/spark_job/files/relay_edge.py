@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     """Answer one request; the exit code is 0 unless the program itself failed."""
     out = os.dup(1)
     os.dup2(2, 1)  # the JVM writes where it likes: the answer has standard output for itself
-    verb = {"look": look, "withdraw": withdraw, "check": check, "watch": watch}[arguments[0]]
+    verb = {"look": look, "withdraw": withdraw, "check": check, "watch": watch, "read": read}[arguments[0]]
     request = json.loads(sys.stdin.read())
     try:
         answer = verb(request)
@@ -39,6 +39,12 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
     """How each relay fares."""
     with Hadoop(request) as hadoop:
         return {"views": hadoop.views(find(request))}
+
+
+def read(request: dict[str, Any]) -> dict[str, Any]:
+    """A JSON file of a relay's state directory; None where there is none."""
+    with Hadoop(request) as hadoop:
+        return {"content": hadoop.load(request["place"], request["file"])}
 
 
 def mark(hadoop: Hadoop, request: dict[str, Any]) -> dict[str, str]:
