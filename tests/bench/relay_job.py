@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,16 +30,16 @@ CONF = {
 }
 
 
-def route(lab: Lab) -> None:
-    """Put the NAT map on the lab's nodes."""
-    playbook(lab, "apply", ",".join(NODES), {"nat_map": maps.hq(Node(lab, "nm1"))})
-
-
-def unroute(lab: Lab) -> None:
-    """Take it off again."""
-    for name in NODES:
-        node = Node(lab, name)
+@contextmanager
+def routed(lab: Lab) -> Iterator[None]:
+    """The NAT map on the lab's nodes meanwhile; one that was there stays."""
+    nodes = [Node(lab, name) for name in NODES]
+    for node in nodes:
         node.place_program()
+    held = any(maps.OWNER in "".join(node.state()) for node in nodes)
+    playbook(lab, "apply", ",".join(NODES), {"nat_map": maps.hq(nodes[0])})
+    yield
+    for node in nodes if not held else ():
         node.remove(maps.OWNER)
 
 

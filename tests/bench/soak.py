@@ -9,19 +9,19 @@ import sys
 import time
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.relay_job import HOSTS, Job, memory, route, unroute
+from bench.relay_job import HOSTS, Job, memory, routed
 from bench.relay_lab import Room, rooms
 from bench.rows import Row, finish, row
 from lab import lifecycle
 from lab.cli import main as lab_command
 from lab.topology import BUILD, Lab
 
-TOPIC, SIZE = "soak", 200
+SIZE = 200
 EVERY = 10.0  # seconds between two samples
-WARM, MEASURED = 600_000, 1_000_000  # records of the calibration
+# The calibration doubles its step until one takes long enough to be told from a batch's fixed cost.
+FIRST_STEP, STEP_SECONDS = 50_000, 20.0
 # Not all that an hour writes has to lie on the disk: 64 MB segments, six partitions.
 KEPT = {"retention_bytes": str(192 * 1024 * 1024)}
 JUDGED = 2 / 3  # the last 40 minutes of 60
@@ -56,32 +56,36 @@ class Soak:
 
     def __init__(self, lab: Lab, hq: Room, site: Room) -> None:
         self.lab, self.hq, self.site = lab, hq, site
-        self.job = Job(lab, TOPIC)
+        # A name of its own: an earlier soak's state directory knows other topics.
+        self.topic = time.strftime("soak-%H%M%S")
+        self.job = Job(lab, self.topic)
         self.application = ""
 
     def begin(self) -> None:
         """Empty topics, and the relay running on YARN."""
         for room in (self.hq, self.site):
-            room.create(TOPIC, **KEPT)
-        route(self.lab)
-        print(f"{TOPIC}: deploying the relay to YARN", flush=True)
+            room.create(self.topic, **KEPT)
+        print(f"{self.topic}: deploying the relay to YARN", flush=True)
         self.job.deploy()
         self.application = self.job.look()["status"]["application"]
 
     def maximum(self) -> float:
         """Records a second that it copies when it has to catch up, after it got warm."""
-        for records in (WARM, MEASURED):
-            print(f"{TOPIC}: {records:,} records to catch up with", flush=True)
-            self.hq.feed(TOPIC, SIZE, records)
-            begun, first = time.monotonic(), self.site.ends(TOPIC)
-            copied = self._catch_up(self.hq.ends(TOPIC), 600) - first
-        return copied / (time.monotonic() - begun)
+        records, took = FIRST_STEP, 0.0
+        while took < STEP_SECONDS:
+            records *= 2
+            self.hq.feed(self.topic, SIZE, records)
+            begun, first = time.monotonic(), self.site.ends(self.topic)
+            copied = self._catch_up(self.hq.ends(self.topic), 600) - first
+            took = time.monotonic() - begun
+            print(f"{self.topic}: catches up with {copied:,} records in {took:.1f} s", flush=True)
+        return copied / took
 
     def samples(self, minutes: float, rate: float) -> list[Sample]:
         """What is seen every ten seconds under that load."""
         found: list[Sample] = []
         begun = time.monotonic()
-        with SAMPLES.open("w") as file, self.hq.feeding(TOPIC, SIZE, rate) as feed:
+        with SAMPLES.open("w") as file, self.hq.feeding(self.topic, SIZE, rate) as feed:
             while (now := time.monotonic() - begun) < minutes * 60:
                 found.append(sample := self._sample(now))
                 file.write(json.dumps(sample) + "\n")
@@ -95,9 +99,9 @@ class Soak:
 
     def _sample(self, now: float) -> Sample:
         # The sink first: what comes between counts as lag, not as the contrary.
-        there, here, seen = self.site.ends(TOPIC), self.hq.ends(TOPIC), self.job.look()
+        there, here, seen = self.site.ends(self.topic), self.hq.ends(self.topic), self.job.look()
         parts = {name: memory(found) for name, found in self.job.processes(self.application).items()}
-        names = [Path(path).name for path in seen["files"]]
+        names = list(map(_name, seen["files"]))
         status = seen["status"]
         return {
             "at": round(now, 1),
@@ -106,7 +110,7 @@ class Soak:
             "resident": {name: round(one[0], 1) for name, one in parts.items()},
             "heap": {name: one[1] for name, one in parts.items()},
             "files": len(names),
-            "left": sorted(name for name in names if name.startswith(".") or name.endswith(".tmp")),
+            "unfinished": sum(map(_is_left, names)),
             "state": status["state"],
             "batch_seconds": status["batch_seconds"],
             "same": status["application"] == self.application and status["attempt"] == 1,
@@ -116,7 +120,7 @@ class Soak:
     def _catch_up(self, end: int, seconds: float) -> int:
         """Wait until the sink holds that many records; how many it holds."""
         until = time.monotonic() + seconds
-        while (there := self.site.ends(TOPIC)) < end:
+        while (there := self.site.ends(self.topic)) < end:
             if time.monotonic() > until:
                 told = self.job.look()["status"]
                 raise RuntimeError(f"not caught up after {seconds:.0f} s: {told['state']} {told['cause']}")
@@ -144,8 +148,6 @@ def rows(samples: Sequence[Sample], rate: float) -> list[Row]:
             most=lag.high,
         )
     )
-    left = sorted({name for one in samples[-3:] for name in one["left"]})
-    found.append(row("files left over in the checkpoint (0 kills)", len(left), "files", 0, not left))
     files = [one["files"] for one in judged]
     found.append(
         row(
@@ -194,6 +196,32 @@ def _told(sample: Sample) -> str:
     )
 
 
+def soak(one: Soak, minutes: float, rate: float) -> list[Row]:
+    """The whole of it, from the deployment to the figures; a rate of 0 is half of what it catches up at."""
+    one.begin()
+    most = one.maximum()
+    rate = rate or most / 2
+    print(f"{one.topic}: catches up at {most:,.0f} records/s; {minutes:g} min at {rate:,.0f}/s", flush=True)
+    samples = one.samples(minutes, rate)
+    one.job.stop()
+    left = sorted(name for name in map(_name, one.job.look()["files"]) if _is_left(name))
+    found = rows(samples, rate)
+    found.append(row("files left over in the checkpoint (0 kills)", len(left), "files", 0, not left))
+    found.append(row("catches up at", round(most), "records/s", None, True))
+    for room in (one.hq, one.site):
+        room.drop(one.topic)
+    return found
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _is_left(name: str) -> bool:
+    """Spark renames what it has written whole."""
+    return name.startswith(".") or name.endswith(".tmp")
+
+
 def main() -> int:
     """Soak, on a lab of its own unless another is named."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
@@ -206,18 +234,8 @@ def main() -> int:
         return 1
     lab = lifecycle.standing(args.lab) or Lab(args.lab)
     try:
-        with rooms(lab) as (hq, site):
-            soak = Soak(lab, hq, site)
-            soak.begin()
-            most = soak.maximum()
-            rate = args.rate or most / 2
-            print(f"{TOPIC}: catches up at {most:,.0f} records/s; {args.minutes:g} min at {rate:,.0f}/s", flush=True)
-            found = rows(soak.samples(args.minutes, rate), rate)
-            soak.job.stop()
-            found.append(row("catches up at", round(most), "records/s", None, True))
-            for room in (hq, site):
-                room.drop(TOPIC)
-        unroute(lab)
+        with routed(lab), rooms(lab) as (hq, site):
+            found = soak(Soak(lab, hq, site), args.minutes, args.rate)
     finally:
         if ours:
             lab_command(["down", "--name", args.lab])

@@ -1,0 +1,214 @@
+"""What copies in the measurements: the jobs in one Spark, MirrorMaker 2 in one Connect worker; both stay warm between copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.relay_lab import family, inside
+from lab import podman
+from lab.topology import BUILD, ROOT, Lab
+
+HEAP = "1g"
+CORES = 2
+# The relay's own settings of its producer, for all that is compared.
+PRODUCER = {"acks": "all", "linger.ms": "20", "batch.size": "262144", "compression.type": "none"}
+HOST, USER = "nm1", "yarn"
+SPARK, MIRROR = "spark", "mirror"
+LOGGING = ROOT / "tests/lab/files/kafka/etc/kafka/log4j2.properties"
+REST = """
+import json, sys, urllib.request as u
+verb, path, body = sys.argv[1:]
+request = u.Request("http://127.0.0.1:8083" + path, body.encode() or None, {"Content-Type": "application/json"}, method=verb)
+print(u.urlopen(request, timeout=30).read().decode() or "null")
+"""
+
+
+def sides(lab: Lab, direct: bool = False) -> tuple[list[str], list[str]]:
+    """Bootstrap addresses of source and sink as a node of the site sees them; `direct` names the brokers themselves."""
+    source = [f"{lab.ip(one) if direct else lab.nat_ip(one)}:9092" for one in lab.hq()]
+    return source, [f"{lab.ip('kafka')}:9092"]
+
+
+def workplace(lab: Lab, name: str, files: Mapping[str, str]) -> Path:
+    """A folder with these files that belongs to the user on the node."""
+    folder = BUILD / f"bench/{lab.name}/{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file, content in files.items():
+        (folder / file).write_text(content)
+    number = int(podman.execute(lab.container(HOST), "id", "-u", USER))
+    os.chown(folder, number, number)
+    return folder
+
+
+class Copier:
+    """A process that copies in the network of a node, as the user whose connections are rewritten."""
+
+    def __init__(
+        self, lab: Lab, name: str, command: Sequence[str], environment: Mapping[str, str], files: Mapping[str, str]
+    ) -> None:
+        self.lab, self.copies = lab, 0
+        self.folder = workplace(lab, name, files)
+        self.log = BUILD / f"log/bench-{name}.log"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*inside(lab, HOST, USER), *command],
+                cwd=self.folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if name == SPARK else log,
+                stderr=log,
+                env={**os.environ, "HADOOP_USER_NAME": USER, **environment},
+                text=True,
+            )
+
+    def processes(self) -> list[int]:
+        """All of it."""
+        return family(self.process.pid)
+
+    def end(self) -> None:
+        """Let it go."""
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+class Spark(Copier):
+    """Spark in one process with two cores, driver and executor in one: no YARN between the job and its cores."""
+
+    def __init__(self, lab: Lab) -> None:
+        jars = ",".join(str(jar) for jar in sorted((BUILD / "jars/connector").glob("*.jar")))
+        conf = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.task.maxFailures": "1",
+        }
+        submit = ["--master", f"local[{CORES}]", "--driver-memory", HEAP, "--jars", jars]
+        for key, value in conf.items():
+            submit += ["--conf", f"{key}={value}"]
+        environment = {
+            "PYTHONPATH": f"{ROOT / 'spark_app'}",
+            "PYSPARK_SUBMIT_ARGS": " ".join([*submit, "pyspark-shell"]),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        script = str(Path(__file__).with_name("relay_app.py"))
+        super().__init__(lab, SPARK, [sys.executable, script, "."], environment, {})
+        self.answer()
+
+    def tagdata(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:
+        """Ask for a copy by the job of months."""
+        source, there = sides(self.lab, direct)
+        self.copies += 1
+        self._ask(
+            tagdata={
+                "name": f"bench-{self.copies}",
+                "source": {"bootstrap": source, "topics": [topic]},
+                "sink": {"bootstrap": there, "topics": {topic: sink}},
+                "limits": {"max_records_per_batch": batch},
+                "trigger": {"available_now": True, "interval_seconds": 0},
+                "state_dir": (self.folder / f"state-{self.copies}").as_uri(),
+            }
+        )
+
+    def relay(self, topic: str, sink: str, batch: int) -> None:
+        """Ask for a copy by the bare job."""
+        source, there = sides(self.lab)
+        self.copies += 1
+        arguments = [
+            f"--source-bootstrap={','.join(source)}",
+            f"--source-topic={topic}",
+            f"--sink-bootstrap={','.join(there)}",
+            f"--sink-topic={sink}",
+            f"--checkpoint={(self.folder / f'state-{self.copies}').as_uri()}",
+            "--available-now",
+            f"--source-option=maxOffsetsPerTrigger={batch}",
+            *(f"--sink-option=kafka.{key}={value}" for key, value in PRODUCER.items()),
+        ]
+        self._ask(relay=arguments)
+
+    def _ask(self, **asked: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[tuple[int, float]]:
+        """Wait for the end of the copy; records and seconds of its batches. RuntimeError when it did not end well."""
+        assert self.process.stdout is not None
+        said = json.loads(self.process.stdout.readline() or "{}")
+        if said.get("code", 1) and "ready" not in said:
+            raise RuntimeError(f"Spark's copy {self.copies} ended with {said.get('code')}: see {self.log}")
+        return [(records, seconds) for records, seconds in said.get("batches", [])]
+
+
+class Mirror(Copier):
+    """MirrorMaker 2's source connector in a Connect worker: bytes as they are, no syncs of any kind."""
+
+    def __init__(self, lab: Lab) -> None:
+        worker = {
+            "bootstrap.servers": ",".join(sides(lab)[1]),
+            "listeners": "http://127.0.0.1:8083",
+            "offset.storage.file.filename": "offsets",
+            **{
+                f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"
+                for part in ("key", "value", "header")
+            },
+            **{f"producer.{key}": value for key, value in PRODUCER.items()},
+        }
+        name = "worker.properties"
+        java = ["java", f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{BUILD / 'jars/kafka'}/*"]
+        command = [*java, "org.apache.kafka.connect.cli.ConnectStandalone", name]
+        super().__init__(lab, MIRROR, command, {}, {name: "".join(f"{k}={v}\n" for k, v in worker.items())})
+        self._await_worker(120)
+
+    def copy(self, topic: str, alias: str) -> None:
+        """Begin a copy of `topic` to `alias.topic`."""
+        source, sink = (",".join(side) for side in sides(self.lab))
+        self.copies += 1
+        self._rest(
+            "PUT",
+            f"/connectors/{alias}/config",
+            {
+                "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+                "tasks.max": str(CORES),
+                "topics": topic,
+                "source.cluster.alias": alias,
+                "target.cluster.alias": "site",
+                "source.cluster.bootstrap.servers": source,
+                "target.cluster.bootstrap.servers": sink,
+                "sync.topic.configs.enabled": "false",
+                "sync.topic.acls.enabled": "false",
+                "emit.offset-syncs.enabled": "false",
+                "refresh.topics.enabled": "false",
+                "replication.factor": "1",
+            },
+        )
+
+    def stop(self, alias: str) -> None:
+        """End a copy."""
+        self._rest("DELETE", f"/connectors/{alias}")
+
+    def _rest(self, verb: str, path: str, body: Mapping[str, str] | None = None) -> Any:
+        command = [*inside(self.lab, HOST), sys.executable, "-c", REST, verb, path, json.dumps(body) if body else ""]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Connect: {verb} {path}: {done.stderr.strip().splitlines()[-1]}; see {self.log}")
+        return json.loads(done.stdout)
+
+    def _await_worker(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                self._rest("GET", "/connectors")
+                return
+            except RuntimeError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise
+                time.sleep(0.5)
