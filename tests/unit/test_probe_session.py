@@ -7,11 +7,13 @@ import ssl
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka_natmap_identity import show
 from kafka_natmap_session import Broken, Limits, Session, resolve, tcp_failure
+from kafka_natmap_wire import tls_context
 from probe_peers import Handler, Site, closed_port, echoes, hangs_up, keeps_silent, listening, says
 
 pytestmark = pytest.mark.usefixtures("kafka_python")
@@ -73,6 +75,18 @@ def test_certificate_is_checked_against_the_advertised_name(certificate: str) ->
         with pytest.raises(Broken, match=r"not valid for 'kafka-2\.example'") as caught:
             wrong.open()
     assert caught.value.verdict == "TLS"
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_an_authority_comes_as_text_or_nobody_checks(certificate: str, verify: bool) -> None:
+    security: dict[str, Any] = {"protocol": "SSL", "verify": False}
+    if verify:
+        security = {"protocol": "SSL", "cadata": Path(certificate + ".crt").read_text()}
+    with tls_server(certificate, SITE.broker(1)) as address:
+        # Unchecked, any name will do.
+        session = Session(*address, security, limits(), tls_context(security), f"kafka-{1 if verify else 2}.example")
+        session.open()
+        session.close()
 
 
 def test_plain_server_spoken_to_by_tls(certificate: str) -> None:

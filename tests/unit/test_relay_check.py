@@ -221,4 +221,4 @@ def test_a_truststore_of_java_is_read(certificate: str, tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     given = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "./trust.jks"}
     found = options.security({**given, "kafka.ssl.truststore.password": "secret"}, [str(store)])
-    assert "BEGIN CERTIFICATE" in Path(found["cafile"]).read_text()
+    assert "BEGIN CERTIFICATE" in found["cadata"]

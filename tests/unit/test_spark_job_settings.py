@@ -88,6 +88,52 @@ def test_the_nodes_ask_as_the_job_does() -> None:
     assert [one["password"] for one in relay.relay_doctor_secrets(resolved, "source").values()] == ["p w"]
 
 
+PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+SCRAM = {"kafka.sasl.jaas.config": JAAS, "kafka.sasl.mechanism": "SCRAM-SHA-512"}
+
+
+@pytest.mark.parametrize(
+    ("options", "trust", "asked", "short", "unchecked"),
+    [
+        ({}, {}, {"protocol": "PLAINTEXT"}, "", ""),
+        ({"kafka.security.protocol": "SSL"}, {"cadata": PEM}, {"protocol": "SSL", "cadata": PEM, "verify_name": True}, "", ""),
+        ({"kafka.security.protocol": "SSL"}, {"why": "no keytool"}, {"protocol": "SSL", "verify": False}, "", "no keytool"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "k.jks"}, {"cadata": PEM},
+            {"protocol": "SSL", "cadata": PEM, "verify_name": True}, "client's certificate", "",
+        ),
+        (
+            {**SCRAM, "kafka.security.protocol": "SASL_SSL", "kafka.ssl.endpoint.identification.algorithm": ""}, {"cadata": PEM},
+            {"protocol": "SASL_SSL", "cadata": PEM, "verify_name": False, "mechanism": "SCRAM-SHA-512"}, "", "",
+        ),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT"}, {}, {"protocol": "PLAINTEXT"}, "Kerberos", ""),
+        (
+            {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OAUTHBEARER"}, {"cadata": PEM},
+            {"protocol": "SSL", "cadata": PEM}, "OAUTHBEARER", "",
+        ),
+    ],
+)  # fmt: skip
+def test_the_nodes_speak_the_job_s_protocol_as_far_as_they_can(
+    options: dict[str, str], trust: dict[str, str], asked: dict[str, Any], short: str, unchecked: str
+) -> None:
+    resolved = relay.relay_settings(read(source={**read()["source"], "options": options}), APP)
+    nat_map = {"clusters": {"hq": {"brokers": [{"id": 1, "advertised": "a:1", "reachable": "198.18.3.21:9092"}]}}}
+    request = json.loads(relay.relay_doctor(resolved, "source", "nm1", "yarn", {"source": trust}, nat_map))
+    (cluster,) = request["probe"][0]["clusters"]
+    security = cluster["security"]
+    assert {key: security.get(key) for key in asked} == asked
+    assert "p w" not in str(request)
+    # Without a login nobody names the brokers, so the map does; nor can a topic be asked for.
+    assert bool(cluster["brokers"]) is bool(short)
+    assert request["topics"] == ([] if short else ["audit"])
+    told = relay.relay_walked([], {}, [], resolved, {"source": trust})[1:]
+    assert all(one["level"] == "note" and one["mend"] for one in told)
+    assert [part in one["cause"] for part, one in zip(filter(None, (short, unchecked)), told, strict=True)] == [
+        True
+    ] * len(told)
+    assert relay.relay_asks_for_trust(resolved) is security["protocol"].endswith("SSL")
+
+
 def test_a_relay_is_named_by_its_name_or_its_file(tmp_path: Path) -> None:
     file = tmp_path / "r.yml"
     file.write_text("# x\nname: audit # y\nsink: {password: !vault x}\n")

@@ -144,6 +144,15 @@ def test_findings_of_nodes_are_told_once_with_the_nodes() -> None:
     ]
 
 
+def test_of_a_side_without_login_only_the_way_there_counts() -> None:
+    base = {"severity": "error", "cause": "c", "mend": "m"}
+    refused = {**base, "code": "SASL", "hop": {"name": "metadata"}}
+    away = {**base, "code": "TCP_TIMEOUT", "hop": {"name": "tcp"}}
+    seen = {"nm1": walked(refused, away)}
+    assert [one["code"] for one in relay_findings.walked(["nm1"], seen, [], ["source"])] == ["TCP_TIMEOUT"]
+    assert [one["code"] for one in relay_findings.walked(["nm1"], seen, [], ["sink"])] == ["SASL", "TCP_TIMEOUT"]
+
+
 def test_nodes_that_were_not_asked_are_told() -> None:
     assert relay_findings.walked([], {}, [])[0]["code"] == "UNPROVEN"
     lost = {"spark_job_walked": {"results": [{"unreachable": True, "msg": "gone"}, {"answer": {"findings": []}}]}}

@@ -21,6 +21,7 @@ from ansible_collections.kafka.natmap.plugins.module_utils import (
     relay_conf,
     relay_findings,
     relay_view,
+    relay_walk,
 )
 from ansible_collections.kafka.natmap.plugins.plugin_utils import relay_yaml
 
@@ -105,31 +106,67 @@ def _options(resolved: Mapping[str, Any], side: str, secret: bool) -> dict[str, 
     return {key: value for key, value in options.items() if bool(SECRET.search(key)) is secret}
 
 
-def relay_doctor(resolved: Mapping[str, Any], side: str, host: str, user: str) -> str:
-    """What the doctor of a YARN node is asked about one side: every broker, as the job's user."""
-    topics = resolved["source"].get("topics", []) if side == "source" else []
+def relay_doctor(
+    resolved: Mapping[str, Any], side: str, host: str, user: str, trust: Any = None, nat_map: Any = None
+) -> str:
+    """What the doctor of a YARN node is asked about one side: every broker, as the job's user.
+
+    :param trust: by side, the certificates that the edge's stores hold
+    :param nat_map: the inventory's, which names the brokers where no login does
+    """
+    one = _walks(resolved, trust)[side]
+    topics = resolved["source"].get("topics", []) if side == "source" and not one.short else []
     options = {"topics": topics, "deadline": 10.0, "yarn": False}
-    bootstrap = ",".join(resolved[side]["bootstrap"])
-    return doctor.doctor_request(None, host, [], options, bootstrap, _security(resolved, side), user)
+    bootstrap = list(resolved[side]["bootstrap"])
+    open_ = {key: value for key, value in one.security.items() if key not in ("cadata", "verify", "verify_name")}
+    asked = json.loads(doctor.doctor_request(None, host, [], options, ",".join(bootstrap), open_, user))
+    for cluster in asked["probe"][0]["clusters"]:
+        cluster["security"].update((key, value) for key, value in one.security.items() if key not in open_)
+        cluster["brokers"] = relay_walk.pairs(_plain(nat_map) or {}, bootstrap) if one.short else []
+    return json.dumps(asked)
 
 
 def relay_doctor_secrets(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
     """The secrets of that question."""
-    return doctor.doctor_secrets(None, ",".join(resolved[side]["bootstrap"]), _security(resolved, side))
+    return doctor.doctor_secrets(None, ",".join(resolved[side]["bootstrap"]), _walks(resolved, None)[side].security)
 
 
-def _security(resolved: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """A side's options as the doctor takes them; certificates lie on the edge, so nodes go as far as without them."""
+def relay_walked(
+    nodes: list[str],
+    hostvars: Mapping[str, Any],
+    known: list[Mapping[str, Any]],
+    resolved: Mapping[str, Any],
+    trust: Any,
+) -> list[dict[str, str]]:
+    """What the YARN nodes found, and what they could not see."""
+    walks = _walks(resolved, trust)
+    short = [side for side, one in walks.items() if one.short]
+    return relay_findings.walked(nodes, hostvars, known, short) + relay_walk.notes(walks)
+
+
+def relay_asks_for_trust(resolved: Mapping[str, Any]) -> bool:
+    """Whether a side speaks TLS."""
+    given = (_options_module().kafka_s(resolved[side]["options"]) for side in ("source", "sink"))
+    return any(str(one.get("security.protocol", "")).upper().endswith("SSL") for one in given)
+
+
+def _walks(resolved: Mapping[str, Any], trust: Any) -> dict[str, relay_walk.Walk]:
+    read, found = _options_module(), _plain(trust) or {}
+    return {
+        side: relay_walk.walk(read.kafka_s(_plain(resolved[side]["options"])), found.get(side) or {}, read.login)
+        for side in ("source", "sink")
+    }
+
+
+@lru_cache(maxsize=1)
+def _options_module() -> ModuleType:
+    """The edge's own reading of options, so that both say the same."""
     spec = importlib.util.spec_from_file_location("relay_options", ROLES / "spark_job" / "files" / "relay_options.py")
     assert spec is not None
     assert spec.loader is not None
-    options = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(options)
-    try:
-        found = options.security({k: v for k, v in _plain(resolved[side]["options"]).items() if ".ssl." not in k})
-    except options.Unreadable:
-        found = {"protocol": "PLAINTEXT"}
-    return {key: value for key, value in found.items() if value}
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def relay_files(resolved: Mapping[str, Any], place: Mapping[str, str], app_dir: str, logging: str) -> dict[str, str]:
@@ -253,6 +290,7 @@ class FilterModule:
             "relay_problems": relay_view.problems,
             "relay_report": relay_view.report,
             "relay_applications": relay_view.applications,
-            "relay_walked": relay_findings.walked,
+            "relay_walked": relay_walked,
+            "relay_asks_for_trust": relay_asks_for_trust,
             "relay_check_lines": relay_findings.lines,
         }

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ansible_collections.kafka.natmap.plugins.module_utils.relay_walk import NEAR
 
 LEVELS = ("error", "warning", "note")
 SIDES = ("source", "sink")
 MOST = 5
 
 
-def walked(nodes: list[str], hostvars: Mapping[str, Any], known: list[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """What the doctor found on the YARN nodes: a finding once, with the nodes that have it."""
+def walked(
+    nodes: list[str], hostvars: Mapping[str, Any], known: list[Mapping[str, Any]], short: Sequence[str] = ()
+) -> list[dict[str, str]]:
+    """What the doctor found on the YARN nodes: a finding once, with the nodes that have it.
+
+    :param short: sides that were asked without their login; only what breaks before it counts there
+    """
     found: dict[tuple[str, ...], list[str]] = {}
     asked = 0
     # The doctor tells of a topic that is not there as well.
@@ -21,6 +28,8 @@ def walked(nodes: list[str], hostvars: Mapping[str, Any], known: list[Mapping[st
         asked += bool(results)
         for side, result in zip(SIDES, results, strict=False):
             for one in _of(result):
+                if side in short and one.get("hop", {}).get("name", NEAR[0]) not in NEAR:
+                    continue
                 if one["severity"] in LEVELS[:2] and one["code"] not in told_already:
                     key = (one["severity"], one["code"], f"{side}.bootstrap", one["cause"], one["mend"])
                     found.setdefault(key, []).append(node)

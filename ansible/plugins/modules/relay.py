@@ -29,8 +29,9 @@ options:
         may hold C(mark), C(stop) or C(drain), which asks a running relay to end.
       - V(check) compares settings with the live clusters.
       - V(read) returns a JSON file of a relay's state directory.
+      - V(trust) returns the certificates by which the brokers of both sides are trusted, as PEM, out of the stores on the edge.
     type: str
-    choices: [look, withdraw, watch, check, read]
+    choices: [look, withdraw, watch, check, read, trust]
     required: true
   program:
     description: The program, a zipapp in Base64 (filter P(kafka.natmap.relay_program#filter)).
@@ -93,7 +94,7 @@ def main() -> None:
         argument_spec={
             "verb": {
                 "type": "str",
-                "choices": ["look", "withdraw", "watch", "check", "read"],
+                "choices": ["look", "withdraw", "watch", "check", "read", "trust"],
                 "required": True,
             },
             "program": {"type": "str", "required": True, "no_log": False},

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from typing import Any
 
 from relay_hadoop import Hadoop, Trouble
+from relay_options import Unreadable, trusted
 from relay_places import find
 
 LEASE = 15.0  # seconds without a sign of life from whoever watches, after which the watch ends
@@ -23,7 +25,9 @@ def main(arguments: list[str]) -> int:
     """Answer one request; the exit code is 0 unless the program itself failed."""
     out = os.dup(1)
     os.dup2(2, 1)  # the JVM writes where it likes: the answer has standard output for itself
-    verb = {"look": look, "withdraw": withdraw, "check": check, "watch": watch, "read": read}[arguments[0]]
+    verb = {"look": look, "withdraw": withdraw, "check": check, "watch": watch, "read": read, "trust": trust}[
+        arguments[0]
+    ]
     request = json.loads(sys.stdin.read())
     try:
         answer = verb(request)
@@ -74,6 +78,21 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
     from relay_check import findings  # kafka-python, which only this needs
 
     return findings(request)
+
+
+def trust(request: dict[str, Any]) -> dict[str, Any]:
+    """The certificates by which each side's brokers are trusted, as PEM, for those who lack this edge's files."""
+    os.environ.update(request.get("environment") or {})
+    found = {}
+    for side in ("source", "sink"):
+        try:
+            found[side] = {
+                "cadata": trusted(request["settings"][side]["options"], request.get("files") or []),
+                "why": "",
+            }
+        except (Unreadable, subprocess.SubprocessError) as error:
+            found[side] = {"cadata": None, "why": str(error)}
+    return found
 
 
 def watch(request: dict[str, Any]) -> dict[str, Any]:

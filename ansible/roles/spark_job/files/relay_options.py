@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,17 +19,23 @@ class Unreadable(ValueError):
 
 def security(options: Mapping[str, str], files: Sequence[str] = ()) -> dict[str, Any]:
     """How a side is spoken to. ``files`` are those that are shipped with the job: options name them by base name."""
-    given = {key[len("kafka.") :]: value for key, value in options.items() if key.startswith("kafka.")}
+    given = kafka_s(options)
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     found: dict[str, Any] = {"protocol": protocol}
     if protocol.startswith("SASL"):
-        found.update(_sasl(given))
+        found.update(login(given))
     if protocol.endswith("SSL"):
-        found.update(_tls(given, {os.path.basename(path): path for path in files}))
+        found.update(_tls(given, _shipped(files)))
     return found
 
 
-def _sasl(given: Mapping[str, str]) -> dict[str, Any]:
+def kafka_s(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that Spark hands to Kafka's client, under Kafka's names."""
+    return {key[len("kafka.") :]: value for key, value in options.items() if key.startswith("kafka.")}
+
+
+def login(given: Mapping[str, str]) -> dict[str, Any]:
+    """The login of a side. Raises Unreadable for one that only Java understands."""
     mechanism = given.get("sasl.mechanism", "GSSAPI")
     if mechanism not in MECHANISMS:
         raise Unreadable(f"the check does not speak sasl.mechanism {mechanism}")
@@ -44,29 +50,59 @@ def _sasl(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _tls(given: Mapping[str, str], shipped: Mapping[str, str]) -> dict[str, Any]:
-    def path(key: str) -> str:
-        value = given.get(key, "")
-        return shipped.get(os.path.basename(value), value) if value and not os.path.isabs(value) else value
-
-    found: dict[str, Any] = {"verify_name": given.get("ssl.endpoint.identification.algorithm", "https") != ""}
-    store = path("ssl.truststore.location")
-    if given.get("ssl.truststore.certificates"):
-        found["cafile"] = _written(given["ssl.truststore.certificates"])
-    elif store:
-        pem = given.get("ssl.truststore.type", "JKS").upper() == "PEM"
-        found["cafile"] = store if pem else _exported(store, given.get("ssl.truststore.password", ""))
+    found: dict[str, Any] = {"verify_name": names_are_checked(given), "cadata": _trusted(given, shipped)}
     if given.get("ssl.keystore.location") or given.get("ssl.keystore.key"):
         if given.get("ssl.keystore.type", "JKS").upper() != "PEM" or not given.get("ssl.keystore.location"):
             raise Unreadable("the check reads a client's certificate from a PEM file only (ssl.keystore.type=PEM)")
-        found["certfile"] = path("ssl.keystore.location")
+        found["certfile"] = _path(given["ssl.keystore.location"], shipped)
         found["keypassword"] = given.get("ssl.key.password")
     return found
 
 
+def names_are_checked(given: Mapping[str, str]) -> bool:
+    """Kafka's client compares a certificate's names unless it is told not to."""
+    return given.get("ssl.endpoint.identification.algorithm", "https") != ""
+
+
+def trusted(options: Mapping[str, str], files: Sequence[str] = ()) -> str | None:
+    """The certificates that a side's brokers are trusted by, as PEM; None where it speaks no TLS. Raises Unreadable."""
+    given = kafka_s(options)
+    if not given.get("security.protocol", "").upper().endswith("SSL"):
+        return None
+    return _trusted(given, _shipped(files))
+
+
+def _trusted(given: Mapping[str, str], shipped: Mapping[str, str]) -> str:
+    if given.get("ssl.truststore.certificates"):
+        return given["ssl.truststore.certificates"]
+    store = _path(given.get("ssl.truststore.location", ""), shipped)
+    if not store:
+        return _exported(os.path.join(_java_home(), "lib", "security", "cacerts"), "changeit")
+    if given.get("ssl.truststore.type", "JKS").upper() != "PEM":
+        return _exported(store, given.get("ssl.truststore.password", ""))
+    try:
+        with open(store, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise Unreadable(f"{store} cannot be read on the edge: {error.strerror}") from None
+
+
+def _shipped(files: Sequence[str]) -> dict[str, str]:
+    return {os.path.basename(path): path for path in files}
+
+
+def _path(value: str, shipped: Mapping[str, str]) -> str:
+    return shipped.get(os.path.basename(value), value) if value and not os.path.isabs(value) else value
+
+
+def _java_home() -> str:
+    program = os.path.realpath(shutil.which("java") or "")
+    return os.environ.get("JAVA_HOME") or os.path.dirname(os.path.dirname(program))
+
+
 def _exported(store: str, password: str) -> str:
     """The certificates of a Java truststore as PEM; the JDK's own keytool reads it."""
-    home = os.environ.get("JAVA_HOME")
-    program = os.path.join(home, "bin", "keytool") if home else "keytool"
+    program = os.path.join(_java_home(), "bin", "keytool")
     command = [program, "-list", "-rfc", "-keystore", store, *(["-storepass:env", "STORE"] if password else [])]
     try:
         done = subprocess.run(
@@ -78,10 +114,4 @@ def _exported(store: str, password: str) -> str:
     if not blocks:
         said = done.stdout.decode(errors="replace").strip().splitlines()[:1] or ["it holds no certificate"]
         raise Unreadable(f"keytool reads no certificate from {store}: {said[0]}")
-    return _written(b"\n".join(blocks).decode())
-
-
-def _written(text: str) -> str:
-    with tempfile.NamedTemporaryFile("w", suffix=".pem", delete=False) as file:
-        file.write(text)
-    return file.name
+    return b"\n".join(blocks).decode() + "\n"

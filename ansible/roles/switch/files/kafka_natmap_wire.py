@@ -57,10 +57,12 @@ def tls_context(security: Dict[str, Any]) -> Any:
     import encodings.idna  # noqa: F401 - the handshake asks for it, when the user may not read it any more
     import ssl
 
-    context = ssl.create_default_context(cafile=security.get("cafile"))
+    context = ssl.create_default_context(cafile=security.get("cafile"), cadata=security.get("cadata"))
     # Python 3.13 refuses certificates that the job's Java client takes.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.check_hostname = bool(security.get("verify_name", True))
+    context.check_hostname = bool(security.get("verify_name", True) and security.get("verify", True))
+    if not security.get("verify", True):
+        context.verify_mode = ssl.CERT_NONE
     if security.get("certfile"):
         context.load_cert_chain(security["certfile"], security.get("keyfile"), security.get("keypassword"))
     return context
