@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,33 @@ def rooms(lab: Lab) -> Iterator[tuple[Room, Room]]:
     finally:
         for room in both:
             room.end()
+
+
+@dataclass
+class Clusters:
+    """Both clusters of a lab; topics get names of their own, for a deleted one may linger."""
+
+    lab: Lab
+    hq: Room
+    site: Room
+    number: int = 0
+
+    def filled(self, size: int, records: int) -> str:
+        """A topic at headquarters with at least so many records of `size` bytes."""
+        topic = self._name(f"bench-{size}")
+        self.hq.create(topic)
+        self.hq.feed(topic, size, records)
+        return topic
+
+    def empty(self, topic: str) -> str:
+        """A topic of the site for a copy of `topic`, named as MirrorMaker names it: ALIAS.TOPIC."""
+        sink = f"{self._name('r')}.{topic}"
+        self.site.create(sink)
+        return sink
+
+    def _name(self, stem: str) -> str:
+        self.number += 1
+        return f"{stem}-{time.strftime('%H%M%S')}-{self.number}"
 
 
 def family(process: int) -> list[int]:
