@@ -131,10 +131,10 @@ demo: lab-up ## The whole story: the job fails, the map is applied, it works, th
 	@PYTHONPATH=tests python -m e2e.demo $(ARGS)
 
 # What `make test` runs, in the order in which it fails soonest.
-TEST_STAGES ?= lint unit property molecule e2e
+TEST_STAGES ?= lint unit property spark molecule e2e
 PYTEST := python -m pytest -q
 RESULTS := build/test
-.PHONY: tools lint unit property test
+.PHONY: tools lint unit property spark test
 tools:
 	@$(LAB) setup --quiet packages venv
 
@@ -147,6 +147,10 @@ unit: tools ## Tables of every rule, the node program's layers in a network name
 
 property: tools ## Generated maps against the real nft, iptables and nginx
 	@$(PYTEST) tests/property --junitxml=$(RESULTS)/property.xml
+
+spark: tools ## The relay of months, its audit and its refusals, in one Spark between two real brokers
+	@$(LAB) setup --quiet connector kafka
+	@PYTHONPATH=tests $(PYTEST) tests/spark --junitxml=$(RESULTS)/spark.xml
 
 .PHONY: molecule e2e
 molecule: ready ## Every mechanism by real connections: all scenarios on one lab, which goes at the end

@@ -10,7 +10,15 @@ import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    NewTopic,
+    ResourcePattern,
+    ResourceType,
+)
 
 JARS = Path(__file__).parents[2] / "build/jars/kafka"
 PROPERTIES = """
@@ -32,6 +40,8 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
 """
 STARTUP = 120.0  # seconds
 
@@ -85,6 +95,15 @@ class Broker:
         admin = KafkaAdminClient(bootstrap_servers=self.address)
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=settings)])
+        admin.close()
+
+    def forbid(self, topic: str, operation: str) -> None:
+        """Take one right to a topic away from everybody; all others stay."""
+        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+        kinds = (("ALL", ACLPermissionType.ALLOW), (operation, ACLPermissionType.DENY))
+        acls = [ACL("User:ANONYMOUS", "*", ACLOperation[name], kind, pattern) for name, kind in kinds]
+        admin = KafkaAdminClient(bootstrap_servers=self.address)
+        admin.create_acls(acls)
         admin.close()
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:

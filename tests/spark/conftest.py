@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,29 +30,50 @@ names = (f"t{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="session")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(tmp_path_factory.mktemp("source") / "broker", 1).start()
-    yield broker
-    broker.clear()
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Future[Broker]]]:
+    """Two clusters, which start while Spark does."""
+    with ThreadPoolExecutor(2) as pool:
+        folders = [tmp_path_factory.mktemp(side) / "broker" for side in ("source", "sink")]
+        started = [pool.submit(_start, folder, number) for number, folder in enumerate(folders, 1)]
+        yield started
+        for one in started:
+            if not one.exception():
+                one.result().clear()
+
+
+def _start(folder: Path, number: int) -> Broker:
+    return Broker(folder, number).start()
 
 
 @pytest.fixture(scope="session")
-def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(tmp_path_factory.mktemp("sink") / "broker", 2).start()
-    yield broker
-    broker.clear()
+def source(brokers: list[Future[Broker]], spark: SparkSession) -> Broker:
+    return brokers[0].result()
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def sink(brokers: list[Future[Broker]], spark: SparkSession) -> Broker:
+    return brokers[1].result()
+
+
+# Tests of a few hundred records: neither the JVM's second compiler nor Spark's own pays off.
+SMALL = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(brokers: list[Future[Broker]]) -> Iterator[SparkSession]:
     jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
-    session = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "512m").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
+    for key, value in SMALL.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

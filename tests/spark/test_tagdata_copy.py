@@ -42,7 +42,8 @@ def test_stops_at_a_batch_boundary_and_shows_its_lag(relay: Make) -> None:
     at = one.runner.guard.positions()[one.topic]
     assert sum(map(len, read(one.sink, one.topic).values())) == sum(at.values()) < 1000
     assert one.once() == 0
-    assert (one.audit()["records"], one.audit()["repeated"]) == (1000, 0)
+    figures = one.audit()
+    assert (figures["records"], figures["repeated"]) == (1000, 0)
     admin = KafkaAdminClient(bootstrap_servers=one.source.address)
     offsets = admin.list_consumer_group_offsets(f"tagdata-{one.topic}")
     admin.close()
@@ -50,12 +51,12 @@ def test_stops_at_a_batch_boundary_and_shows_its_lag(relay: Make) -> None:
 
 
 def test_drains_all_that_is_there(relay: Make) -> None:
-    one = relay(limits={"max_records_per_batch": 100}).topics()
+    one = relay(limits={"max_records_per_batch": 250}).topics()
     one.fill(1000)
     one.start().until(lambda status: status["batch"] is not None)
     assert one.ask("drain") == 0
     assert one.status["state"] == "DRAINED"
-    assert one.audit()["records"] == 1000
+    assert sum(map(len, read(one.sink, one.topic).values())) == 1000
 
 
 def test_keeps_to_its_rate_when_it_catches_up(relay: Make) -> None:
@@ -64,7 +65,7 @@ def test_keeps_to_its_rate_when_it_catches_up(relay: Make) -> None:
     begin = time.monotonic()
     assert one.once() == 0
     assert time.monotonic() - begin >= 4
-    assert one.audit()["records"] == 1500
+    assert sum(map(len, read(one.sink, one.topic).values())) == 1500
 
 
 def test_several_topics_into_one_by_key(relay: Make) -> None:
@@ -90,6 +91,7 @@ def test_a_replay_has_its_own_state_and_repeats(relay: Make) -> None:
     assert one.once() == 0
     one.data.update(run="again")
     assert one.once() == 0
-    assert (one.audit()["records"], one.audit()["repeated"]) == (200, 0)
+    figures = one.audit()
+    assert (figures["records"], figures["repeated"]) == (200, 0)
     one.data.pop("run")
     assert one.audit()["repeated"] == 200
