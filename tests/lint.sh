@@ -22,7 +22,8 @@ mapfile -t relay < <(git ls-files 'spark_app/*.py' 'ansible/roles/spark_job/file
 check ruff ruff check --no-cache .
 check "ruff format" ruff format --no-cache --check .
 check "mypy, the core" mypy --no-site-packages -p ansible_collections.kafka.natmap.plugins.module_utils
-check "mypy, the job" env MYPYPATH=spark_app:tests mypy -p tagdata -m audit -m relay -p spark
+check "mypy, the job" env MYPYPATH=spark_app:tests:ansible/roles/spark_job/files:ansible/roles/switch/files \
+    mypy -p tagdata -m audit -m relay -m relay_edge -p spark
 check yamllint yamllint --strict .
 check shellcheck shellcheck --external-sources "${scripts[@]}"
 check "vermin, the node program" vermin --target=3.6- --no-tips --violations "${program[@]}"

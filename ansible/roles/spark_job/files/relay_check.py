@@ -40,8 +40,8 @@ def findings(request: dict[str, Any]) -> dict[str, Any]:
         found += rules.reached(sides[side])
     if all(side.answers for side in sides.values()):
         found += rules.judge(settings, sides["source"], sides["sink"], state, time.time())
-    for side in sides.values():
-        side.close()
+    for opened in sides.values():
+        opened.close()
     brokers = {name: sorted(side.brokers.values()) for name, side in sides.items()}
     return {"findings": [one._asdict() for one in found], "view": view, "brokers": brokers, "facts": rules.facts(sides)}
 

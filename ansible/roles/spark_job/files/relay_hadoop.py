@@ -128,7 +128,7 @@ def _gateway(request: dict[str, Any]) -> Any:
     try:
         from pyspark.java_gateway import launch_gateway
 
-        return launch_gateway()
+        return launch_gateway()  # type: ignore[no-untyped-call]
     except Exception as error:
         cause = f"Spark in {home} does not start: {error}"
         raise Trouble(cause, "set spark_job_spark_home, and JAVA_HOME in spark_job_environment") from None
