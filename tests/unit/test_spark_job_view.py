@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.kafka.natmap.plugins.action.relay import ActionModule
 from ansible_collections.kafka.natmap.plugins.filter import relay
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_findings, relay_view
 from tagdata import figures
@@ -15,6 +14,7 @@ from unit.nodes import ROOT
 
 APP = str(ROOT / "spark_app")
 APPLICATION = {"id": "application_1_0001", "state": "RUNNING", "final": "UNDEFINED", "diagnostics": "", "url": ""}
+OTHER = {**APPLICATION, "id": "other"}
 FAILED = {**APPLICATION, "state": "FAILED", "final": "FAILED", "diagnostics": "AM failed\nexit code 52\n"}
 HALTED = {"code": "TOPIC_MISSING", "cause": "no audit", "mend": "create it"}
 
@@ -112,14 +112,38 @@ def test_logs_are_of_the_one_that_runs_else_of_the_last() -> None:
     [
         (view(), {}, True),
         (view(running=[APPLICATION], status=status("RUNNING")), {}, False),
-        (view(running=[APPLICATION], status=status("RUNNING")), {"until": ["RUNNING"]}, True),
-        (view(running=[APPLICATION], status=status("RUNNING")), {"until": ["RUNNING"], "application": "other"}, False),
-        (view(running=[APPLICATION], status=status("STARTING")), {"until": ["RUNNING"]}, False),
-        (view(status=status("HALTED"), halted=HALTED), {"until": ["RUNNING"], "application": "other"}, True),
+        (view(running=[APPLICATION], status=status("RUNNING")), {"states": ["RUNNING"]}, True),
+        (view(running=[OTHER], status=status("RUNNING")), {"states": ["RUNNING"], "application": "other"}, False),
+        (view(running=[APPLICATION], status=status("STARTING")), {"states": ["RUNNING"]}, False),
+        (view(status=status("HALTED"), halted=HALTED), {"states": ["RUNNING"], "application": "other"}, True),
     ],
 )
 def test_how_long_is_waited(seen: dict[str, Any], asked: dict[str, Any], reached: bool) -> None:
-    assert ActionModule._reached([relay_view.judged(seen)], asked) is reached
+    assert relay_view.reached([relay_view.judged(seen)], **{"states": [], **asked}) is reached
+
+
+@pytest.mark.parametrize(
+    ("running", "told_by", "reached", "wrong"),
+    [
+        (["new"], "new", True, ""),
+        (["new"], "old", False, ""),
+        (["old", "new"], "old", False, ""),
+        (["old"], "old", True, "a: new has ended, old owns the state directory and goes on"),
+        ([], "old", True, "a: new has ended, it told nothing"),
+        ([], None, True, "a: new has ended, it told nothing"),
+    ],
+)
+def test_what_another_application_says_is_no_success_of_the_one_that_was_submitted(
+    running: list[str], told_by: str | None, reached: bool, wrong: str
+) -> None:
+    said = {**status("RUNNING"), "application": told_by} if told_by else None
+    seen = view(running=[{**APPLICATION, "id": name} for name in running], status=said)
+    one = {**relay_view.judged(seen), "title": "a"}
+    assert relay_view.reached([one], ["RUNNING"], "new") is reached
+    found = relay_view.problems([one], application="new")
+    if reached:
+        assert (found[0] if found else "").startswith(wrong)
+        assert bool(found) is bool(wrong)
 
 
 # ------------------------------------------------------------ findings

@@ -53,7 +53,8 @@ class ActionModule(ActionBase):
                 self._show(text, told, live)
                 told, when = text, time.monotonic()
             seconds = round(time.monotonic() - began, 1)
-            reached = not answer.get("error") and self._reached(views, arguments)
+            wanted = arguments.get("until") or [], arguments.get("application") or ""
+            reached = not answer.get("error") and relay_view.reached(views, *wanted)
             if reached or (timeout and seconds > timeout):
                 self._low_level_execute_command(f"rm -f {path}.lease")
                 return {**result, "reached": reached, "views": views, "seconds": seconds, "answer": answer}
@@ -70,14 +71,3 @@ class ActionModule(ActionBase):
             Display().display(("\n" if live and told else "") + text)
         else:
             Display().display("\r\x1b[K" + text[: live - 1], screen_only=True, newline=False)
-
-    @staticmethod
-    def _reached(views: list[dict[str, Any]], arguments: dict[str, Any]) -> bool:
-        """Whether every relay has come so far, or can come no further."""
-        wanted, application = arguments.get("until") or [], arguments.get("application")
-        for view in views:
-            ours = not application or (view["status"] or {}).get("application") == application
-            gone = not view["running"]
-            if not (gone or (ours and view["state"] in wanted)):
-                return False
-        return True

@@ -60,13 +60,49 @@ def told(view: Mapping[str, Any], line: Callable[..., str], now: float | None = 
     return f"{one['title']} {one['state']}{tail}"
 
 
-def problems(views: list[Mapping[str, Any]], asked: str = "") -> list[str]:
-    """What makes a status fail: nothing there, or a relay that neither runs nor has ended as it was asked to."""
+def reached(views: list[Mapping[str, Any]], states: list[str], application: str = "") -> bool:
+    """Whether every judged view has come to one of the states, or can come no further.
+
+    :param application: the one whose coming is awaited; empty for whichever runs
+    """
+    for view in views:
+        ids = [one["id"] for one in view["running"]]
+        ours = not application or (view["status"] or {}).get("application") == application
+        goes_on = application in ids if application else bool(ids)
+        if goes_on and not (ours and view["state"] in states):
+            return False
+    return True
+
+
+def problems(views: list[Mapping[str, Any]], asked: str = "", application: str = "") -> list[str]:
+    """What makes a status fail: nothing there, or a relay that neither runs nor has ended as it was asked to.
+
+    :param application: the one that was submitted; what another one says of itself is no success
+    """
     if not views:
         what = f"no relay {asked} was deployed from here" if asked else "no relay was deployed from here"
         return [f"{what}. Mend: make deploy-spark-job APP=tagdata RELAY=FILE, or name one that is there"]
+    if application:
+        lost = [_overtaken(view, application) for view in views]
+        if any(lost):
+            return list(filter(None, lost))
     found = map(judged, views)
     return [f"{one['title']} {one['state']}: {one['cause']}. Mend: {one['mend']}" for one in found if not one["well"]]
+
+
+def _overtaken(view: Mapping[str, Any], application: str) -> str:
+    """Why an application will never speak for its relay; empty where it does, or still may."""
+    if (
+        application in [one["id"] for one in view["running"]]
+        or (view["status"] or {}).get("application") == application
+    ):
+        return ""
+    if view["running"]:
+        by = view["running"][-1]["id"]
+        cause, mend = f"{by} owns the state directory and goes on", "none is needed, or stop that one first"
+    else:
+        cause, mend = "it told nothing", f"yarn logs -applicationId {application} shows why"
+    return f"{view['title']}: {application} has ended, {cause}. Mend: {mend}"
 
 
 def unclear(views: list[Mapping[str, Any]], asked: str = "") -> str:
