@@ -15,7 +15,20 @@ from faults.relay_site import Site
 from lab.borrow import borrowed
 
 HOSTS = ("hq", "router", "yarn", "kafka", "edge")
-COLUMNS = ("case", "told", "records", "lost", "altered", "reordered", "repeated", "bar", "value", "unit", "holds")
+COLUMNS = (
+    "case",
+    "told",
+    "counts",
+    "records",
+    "lost",
+    "altered",
+    "reordered",
+    "repeated",
+    "bar",
+    "value",
+    "unit",
+    "holds",
+)
 KINDS = ("lost", "altered", "reordered")
 
 
@@ -44,8 +57,9 @@ def judged(case: Case, run: Run, begun: float, seconds: float) -> Row:
     states = list(dict.fromkeys(one.status["state"] for one in run.told if one.at >= begun))
     figures = run.audit()
     kept = figures["records"] > 0 and not any(figures[kind] for kind in KINDS) and figures["repeated"] <= case.repeats
-    made = row(case.name, seconds, "s", case.repeats, kept and set(case.states) <= set(states))
     last = run.status
+    as_told = set(case.states) <= set(states) and case.attempts in (0, last["attempt"])
+    made = row(case.name, seconds, "s", case.repeats, kept and as_told)
     counts = {key: last[key] for key in ("attempt", "restarts", "waits", "left_out")}
     return made | {"told": " ".join(states), "counts": counts} | {
         key: figures[key] for key in ("records", "gaps", *KINDS, "repeated", "of_other_sources")
