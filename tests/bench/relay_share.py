@@ -57,8 +57,8 @@ def produced(lab: Lab, topic: str, records: int, size: int) -> float:
     """Records a second that kafka-producer-perf-test writes to the site's cluster."""
     properties = [f"{key}={value}" for key, value in PRODUCER.items()]
     asked = ["--topic", topic, "--num-records", str(records), "--record-size", str(size), "--throughput", "-1"]
-    bootstrap = ",".join(sides(lab)[1])
-    said = _tool(lab, "ProducerPerformance", *asked, "--producer-props", f"bootstrap.servers={bootstrap}", *properties)
+    asked += ["--warmup-records", str(records // 5), "--bootstrap-server", ",".join(sides(lab)[1])]
+    said = _tool(lab, "ProducerPerformance", *asked, "--command-property", *properties)
     return float(re.findall(r"([\d.]+) records/sec", said)[-1])
 
 
@@ -66,7 +66,7 @@ def consumed(lab: Lab, topic: str, records: int) -> float:
     """Records a second that kafka-consumer-perf-test reads from headquarters, through the NAT; its column fetch.nMsg.sec."""
     bootstrap = ",".join(sides(lab)[0])
     said = _tool(
-        lab, "ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--messages", str(records)
+        lab, "ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)
     )
     return float(said.strip().splitlines()[-1].split(",")[-1])
 
