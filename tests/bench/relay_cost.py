@@ -11,7 +11,7 @@ from bench.relay_lab import Clusters
 from bench.rows import Row, row
 
 # Bytes of a value: records of a copy, records of a batch, and the least rate per core as a share of MirrorMaker's.
-SIZES = {1000: (480_000, 80_000, 0.8), 200: (1_200_000, 200_000, 0.33)}
+SIZES = {1000: (240_000, 40_000, 0.8), 200: (600_000, 100_000, 0.33)}
 ROUNDS, WARM = 5, 2
 # A copy's first records are not counted: until they come, queries are planned and connections made.
 SKIPPED = 0.2

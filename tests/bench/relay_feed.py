@@ -103,10 +103,8 @@ def main() -> None:
     width = PARTITIONS if not args.rate or args.rate >= 10 * PARTITIONS else 1
     while not args.records or sent < args.records:
         wait = begun + sent / args.rate - time.monotonic() if args.rate else 0.0
-        if not args.records and select.select([sys.stdin], [], [], max(wait, 0.0))[0]:
+        if select.select([sys.stdin], [], [], max(wait, 0.0))[0]:
             break
-        if args.records and wait > 0:
-            time.sleep(wait)
         chosen = [(turn * width + n) % PARTITIONS for n in range(width)]
         feed.send({number: made[number][turn % KINDS] for number in chosen})
         sent, turn = sent + width * batch, turn + 1
