@@ -131,7 +131,6 @@ def test_what_the_clusters_contradict_is_refused_by_check_and_job(
     spoil: Callable[[Relay], None],
     code: str,
     path: str,
-    job_s_code: str,
 ) -> None:
     one = relay()
     spoil(one)
