@@ -40,6 +40,7 @@ def play(site: Site, case: Case) -> Row:
         run.prepare()
         if not case.own:
             run.deploy()
+        run.feed()
         begun = time.monotonic()
         mended = case.fault(run)
         came = run.progress(mended).at

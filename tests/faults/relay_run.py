@@ -58,7 +58,7 @@ class Run:
         return str((FOLDER / f"{self.name}.yml").relative_to(ROOT))
 
     def prepare(self) -> None:
-        """Topics, a backlog, the feed, and the settings."""
+        """Topics, a backlog, and the settings."""
         lab = self.site.lab
         self.fill(HEADQUARTERS, BACKLOG)
         self.fill(SINK, 0)
@@ -75,7 +75,6 @@ class Run:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (ROOT / self.file).write_text(json.dumps(settings, indent=1))
         threading.Thread(target=self._watch, daemon=True).start()
-        self.feed()
 
     def fill(self, host: str, records: int) -> None:
         """Create its topic on one side, with so many records."""
@@ -217,7 +216,7 @@ class Run:
         """Both sides compared, by `make audit-spark-job`."""
         record = FOLDER / "audit.json"
         record.unlink(missing_ok=True)
-        self.play(
+        self.site.play(
             "kafka.natmap.spark_job",
             *self.arguments(),
             "-e",
