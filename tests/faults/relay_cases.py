@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.relay_hosts import DATA, cut, join, never_restart, quietly, restart_again, restart_broker, small_disk
+from faults.relay_hosts import DATA, cut_off, dead, quietly, restart_broker, small_disk
 from faults.relay_run import BACKLOG, BATCH, PARTITIONS, PATIENCE, Run
 from faults.relay_site import EXECUTOR, HEADQUARTERS, NAMENODE, SINK, wait
 from kafka.admin import KafkaAdminClient, NewPartitions
@@ -68,43 +68,34 @@ def driver_killed_before_commit(run: Run) -> float:
 
 def node_dies(run: Run) -> float:
     """kill -9 of the NodeManager that has the driver, and of its containers with it."""
-    site, host = run.site, run.driver.host
-    attempt = run.status["attempt"]
-    never_restart(site, host, NODEMANAGER)
-    site.run(host, "systemctl", "kill", "-s", "KILL", NODEMANAGER)
-    begun = time.monotonic()
-    _next_attempt(run, attempt, begun)
-    restart_again(site, host, NODEMANAGER)
+    attempt, begun = run.status["attempt"], time.monotonic()
+    with dead(run.site, run.driver.host, NODEMANAGER):
+        _next_attempt(run, attempt, begun)
     return begun
 
 
 def node_with_zombies(run: Run) -> float:
     """The ResourceManager loses the node that has the driver, whose containers live on, in the middle of a batch."""
-    site, host = run.site, run.driver.host
-    attempt = run.status["attempt"]
-    with run.middle_of_a_batch():
-        cut(site, host)
-    begun = time.monotonic()
-    _next_attempt(run, attempt, begun)
-    join(site, host)
+    attempt, host = run.status["attempt"], run.driver.host
+    with ExitStack() as harm:
+        with run.middle_of_a_batch():
+            harm.enter_context(cut_off(run.site, host))
+        begun = time.monotonic()
+        _next_attempt(run, attempt, begun)
     return begun
 
 
 def zombie_wakes_late(run: Run) -> float:
     """An executor freezes in the middle of a batch, its node is lost, and it writes on when others have done its work."""
-    site = run.site
-    with run.middle_of_a_batch() as batch:
-        executor = run.processes(EXECUTOR)[0]
-        executor.kill(signal.SIGSTOP)
-        cut(site, executor.host)
-    begun = time.monotonic()
-    try:
-        wait(lambda: (run.status["batch"] or 0) >= batch and run.status["attempt"], "others do its batch", PATIENCE)
+    with ExitStack() as harm:
+        with run.middle_of_a_batch() as batch:
+            executor = run.processes(EXECUTOR)[0]
+            harm.enter_context(cut_off(run.site, executor.host))
+            executor.kill(signal.SIGSTOP)
+            harm.callback(executor.wake)
+        begun = time.monotonic()
+        wait(lambda: (run.status["batch"] or 0) >= batch, "others do its batch", PATIENCE)
         run.progress(begun)
-    finally:
-        with suppress(ProcessLookupError):
-            executor.kill(signal.SIGCONT)
-    join(site, executor.host)
     return begun
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from faults.relay_site import BROKER, SINK, Process, Site, wait
 from kafka.admin import KafkaAdminClient
@@ -11,31 +11,35 @@ from kafka.admin import KafkaAdminClient
 SPARE, DATA = 64, "/var/lib/kafka"  # megabytes that the sink's small file system has left, and where it is mounted
 
 
-def cut(site: Site, host: str) -> None:
+@contextmanager
+def cut_off(site: Site, host: str) -> Iterator[None]:
     """A node no longer reaches the ResourceManager, nor HDFS."""
-    site.run(host, "ip", "route", "add", "blackhole", f"{site.lab.ip('master')}/32")
+    route = f"blackhole {site.lab.ip('master')}/32".split()
+    site.run(host, "ip", "route", "add", *route)
+    try:
+        yield
+    finally:
+        site.run(host, "ip", "route", "del", *route)
+        all_nodes(site)
 
 
-def join(site: Site, host: str) -> None:
-    site.run(host, "ip", "route", "del", "blackhole", f"{site.lab.ip('master')}/32")
-    all_nodes(site)
+@contextmanager
+def dead(site: Site, host: str, unit: str) -> Iterator[None]:
+    """kill -9 of a node's service and of all that it started; it stays away."""
+    folder = f"/run/systemd/system/{unit}.service.d"
+    site.shell(
+        host, f"mkdir -p {folder} && printf '[Service]\\nRestart=no\\n' >{folder}/fault.conf && systemctl daemon-reload"
+    )
+    try:
+        site.run(host, "systemctl", "kill", "-s", "KILL", unit)
+        yield
+    finally:
+        site.shell(host, f"rm -r {folder} && systemctl daemon-reload && systemctl start {unit}")
+        all_nodes(site)
 
 
 def all_nodes(site: Site) -> None:
     wait(lambda: site.yarn("metrics")["clusterMetrics"]["activeNodes"] == 2, "both nodes are active")
-
-
-def never_restart(site: Site, host: str, unit: str) -> None:
-    site.shell(
-        host,
-        f"mkdir -p /run/systemd/system/{unit}.service.d"
-        f" && printf '[Service]\\nRestart=no\\n' >/run/systemd/system/{unit}.service.d/fault.conf && systemctl daemon-reload",
-    )
-
-
-def restart_again(site: Site, host: str, unit: str) -> None:
-    site.shell(host, f"rm -r /run/systemd/system/{unit}.service.d && systemctl daemon-reload && systemctl start {unit}")
-    all_nodes(site)
 
 
 def restart_broker(site: Site, host: str, kill: bool) -> None:

@@ -43,6 +43,11 @@ class Process:
         """Send it a signal."""
         os.kill(self.pid, number)
 
+    def wake(self) -> None:
+        """Let it go on after SIGSTOP, if it is still there."""
+        with suppress(ProcessLookupError):
+            self.kill(signal.SIGCONT)
+
 
 @dataclass
 class Site:
@@ -125,7 +130,7 @@ class Site:
         try:
             yield
         finally:
-            process.kill(signal.SIGCONT)
+            process.wake()
 
     def text(self, path: str) -> str | None:
         """A file on HDFS, or None."""
