@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.kafka.natmap.plugins.action.relay import ActionModule
 from ansible_collections.kafka.natmap.plugins.filter import relay
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_findings, relay_view
 from tagdata import figures
@@ -144,6 +145,21 @@ def test_what_another_application_says_is_no_success_of_the_one_that_was_submitt
     if reached:
         assert (found[0] if found else "").startswith(wrong)
         assert bool(found) is bool(wrong)
+
+
+@pytest.mark.parametrize(
+    ("live", "text", "shown"),
+    [
+        (0, "audit RUNNING", "audit RUNNING\n"),
+        (10, "audit RUNNING", "\r\x1b[Kaudit RUN"),
+        (10, "audit WAITING\n  sink away", "\naudit WAITING\n  sink away\n"),
+    ],
+)
+def test_a_terminal_s_last_line_is_written_anew(
+    live: int, text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ActionModule._show(text, "audit RUNNING", live)
+    assert capsys.readouterr().out == shown
 
 
 # ------------------------------------------------------------ findings
