@@ -20,7 +20,7 @@ from lab import lifecycle
 from lab.cli import main as lab_command
 from lab.topology import Lab, expand
 
-PARTS = {"cost": cost, "share": share, "nat": nat, "start": start}
+PARTS = {"cost": cost, "nat": nat, "start": start, "share": share}
 
 
 def measure(lab: Lab, parts: list[str]) -> list[Row]:

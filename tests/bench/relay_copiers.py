@@ -91,6 +91,7 @@ class Spark(Copier):
         conf = {
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.task.maxFailures": "1",
         }
@@ -103,7 +104,7 @@ class Spark(Copier):
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         script = str(Path(__file__).with_name("relay_app.py"))
-        super().__init__(lab, SPARK, [sys.executable, script, "."], environment, {})
+        super().__init__(lab, SPARK, [sys.executable, "-P", script, "."], environment, {})
         self.answer()
 
     def tagdata(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:

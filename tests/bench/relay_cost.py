@@ -10,9 +10,10 @@ from bench.relay_copiers import Copier, Mirror, Spark
 from bench.relay_lab import Clusters
 from bench.rows import Row, row
 
-# Bytes of a value: records of a copy, records of a batch, and the least rate per core as a share of MirrorMaker's.
-SIZES = {1000: (240_000, 40_000, 0.8), 200: (600_000, 100_000, 0.33)}
-ROUNDS, WARM = 5, 2
+# Bytes of a value: records of a copy, records of a batch, copies to get warm, and the least rate per core as a share of
+# MirrorMaker's.
+SIZES = {1000: (300_000, 100_000, 3, 0.8), 200: (600_000, 200_000, 1, 0.33)}
+ROUNDS = 3
 # A copy's first records are not counted: until they come, queries are planned and connections made.
 SKIPPED = 0.2
 PATIENCE = 600.0
@@ -22,7 +23,7 @@ NAMES = ("tagdata", "relay.py", "MirrorMaker 2")
 def cost(clusters: Clusters) -> Iterator[Row]:
     """CPU-seconds per million records, warm; the rate per core is their inverse."""
     with Mirror(clusters.lab) as mirror, Spark(clusters.lab) as spark:
-        for size, (records, batch, bar) in SIZES.items():
+        for size, (records, batch, warm, bar) in SIZES.items():
             topic = clusters.filled(size, records)
             total = clusters.hq.ends(topic)
 
@@ -42,7 +43,7 @@ def cost(clusters: Clusters) -> Iterator[Row]:
                 return once
 
             measures = [measure(name) for name in NAMES]
-            in_turn(WARM, *measures)
+            in_turn(warm, *measures)
             yield from _rows(size, bar, dict(zip(NAMES, in_turn(ROUNDS, *measures), strict=True)))
             clusters.hq.drop(topic)
 

@@ -17,7 +17,7 @@ from faults.node import Node
 from lab import podman
 from lab.topology import Lab
 
-SIZE, RECORDS, BATCH = 1000, 180_000, 30_000
+SIZE, RECORDS, BATCH = 1000, 240_000, 60_000
 WARM, PAIRS, BAR = 2, 9, 0.97
 DRAWS = 10_000
 

@@ -15,7 +15,7 @@ from bench.rows import Row, row
 from lab.topology import BUILD, Lab
 
 # Bytes of a value: records of a run, records of a batch.
-SIZES = {1000: (240_000, 40_000), 200: (600_000, 100_000)}
+SIZES = {1000: (300_000, 100_000), 200: (600_000, 150_000)}
 WARM, ROUNDS = 1, 3
 TOOLS = "org.apache.kafka.tools"
 

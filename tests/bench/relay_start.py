@@ -14,8 +14,8 @@ from bench.rows import Row, row
 from lab import inventory
 from lab.topology import BUILD, ROOT
 
-DEPLOYMENTS, PATIENCE = 3, 600.0
-WARM, BATCHES = 20, 40
+DEPLOYMENTS, PATIENCE = 2, 600.0
+WARM, BATCHES = 20, 30
 LOG = BUILD / "log/bench-deploy.log"
 
 
