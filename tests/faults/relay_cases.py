@@ -245,7 +245,7 @@ def _in_sync(run: Run) -> None:
             admin = KafkaAdminClient(bootstrap_servers=run.site.bootstrap(HEADQUARTERS))
             [topic] = admin.describe_topics([run.name])
             admin.close()
-        return all(len(one["isr_nodes"]) == 3 for one in topic["partitions"])
+        return all(len(one["isr"]) == len(one["replicas"]) for one in topic["partitions"])
 
     wait(lambda: quietly(full), "all replicas are in sync")
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from faults.relay_site import BROKER, SINK, Process, Site, wait
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
 SPARE, DATA = 64, "/var/lib/kafka"  # megabytes that the sink's small file system has left, and where it is mounted
 
@@ -69,7 +70,8 @@ def others(found: list[Process], before: Process) -> list[Process]:
 
 
 def quietly(true: Callable[[], bool]) -> bool:
-    with suppress(Exception):
+    """What it says, and no while the brokers do not answer."""
+    with suppress(KafkaError, OSError):
         return true()
     return False
 

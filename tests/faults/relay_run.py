@@ -17,7 +17,7 @@ from faults.relay_site import BROKER, DRIVER, HEADQUARTERS, SINK, Process, Site,
 from lab.topology import BUILD, ROOT
 
 FOLDER = BUILD / "faults" / "relay"
-PARTITIONS, BACKLOG, RATE, BATCH = 6, 40_000, 1_000, 10_000
+PARTITIONS, BACKLOG, RATE, BATCH = 6, 30_000, 400, 6_000
 PATIENCE = 400.0  # seconds for anything to come about, on a machine that is busy with other things, too
 LOOK = 0.3  # seconds between two looks at the relay's status
 
