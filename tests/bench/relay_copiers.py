@@ -104,6 +104,7 @@ class Spark(Copier):
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         script = str(Path(__file__).with_name("relay_app.py"))
+        self.begun = time.strftime("%Y%m%d-%H%M%S")
         super().__init__(lab, SPARK, [sys.executable, "-P", script, "."], environment, {})
         self.answer()
 
@@ -118,7 +119,7 @@ class Spark(Copier):
                 "sink": {"bootstrap": there, "topics": {topic: sink}},
                 "limits": {"max_records_per_batch": batch},
                 "trigger": {"available_now": True, "interval_seconds": 0},
-                "state_dir": (self.folder / f"state-{self.copies}").as_uri(),
+                "state_dir": self._state(),
             }
         )
 
@@ -131,12 +132,16 @@ class Spark(Copier):
             f"--source-topic={topic}",
             f"--sink-bootstrap={','.join(there)}",
             f"--sink-topic={sink}",
-            f"--checkpoint={(self.folder / f'state-{self.copies}').as_uri()}",
+            f"--checkpoint={self._state()}",
             "--available-now",
             f"--source-option=maxOffsetsPerTrigger={batch}",
             *(f"--sink-option=kafka.{key}={value}" for key, value in PRODUCER.items()),
         ]
         self._ask(relay=arguments)
+
+    def _state(self) -> str:
+        """A new directory on HDFS, as a deployed job has; by address, for this machine knows none of the lab's names."""
+        return f"hdfs://{self.lab.ip('master')}:8020/checkpoints/bench/{self.begun}/{self.copies}"
 
     def _ask(self, **asked: Any) -> None:
         assert self.process.stdin is not None

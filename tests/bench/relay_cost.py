@@ -10,9 +10,10 @@ from bench.relay_copiers import Copier, Mirror, Spark
 from bench.relay_lab import Clusters
 from bench.rows import Row, row
 
-# Bytes of a value: records of a copy, records of a batch, copies to get warm, and the least rate per core as a share of
-# MirrorMaker's.
-SIZES = {1000: (300_000, 100_000, 3, 0.8), 200: (600_000, 200_000, 1, 0.33)}
+# Records of a copy, and of a batch: the job's default.
+RECORDS, BATCH = 1_000_000, 500_000
+# Bytes of a value: copies to get warm, and the least rate per core as a share of MirrorMaker's.
+SIZES = {1000: (2, 0.8), 200: (1, 0.33)}
 ROUNDS = 3
 # A copy's first records are not counted: until they come, queries are planned and connections made.
 SKIPPED = 0.2
@@ -23,16 +24,14 @@ NAMES = ("tagdata", "relay.py", "MirrorMaker 2")
 def cost(clusters: Clusters) -> Iterator[Row]:
     """CPU-seconds per million records, warm; the rate per core is their inverse."""
     with Mirror(clusters.lab) as mirror, Spark(clusters.lab) as spark:
-        for size, (records, batch, warm, bar) in SIZES.items():
-            topic = clusters.filled(size, records)
+        for size, (warm, bar) in SIZES.items():
+            topic = clusters.filled(size, RECORDS)
             total = clusters.hq.ends(topic)
 
-            def measure(
-                name: str, topic: str = topic, total: int = total, batch: int = batch, size: int = size
-            ) -> Callable[[], float]:
+            def measure(name: str, topic: str = topic, total: int = total, size: int = size) -> Callable[[], float]:
                 def once() -> float:
                     sink = clusters.empty(topic)
-                    begin, end, copier = _copy(name, spark, mirror, topic, sink, batch)
+                    begin, end, copier = _copy(name, spark, mirror, topic, sink)
                     begin()
                     spent, rate = window(copier, lambda: clusters.site.ends(sink), total)
                     end()
@@ -49,14 +48,14 @@ def cost(clusters: Clusters) -> Iterator[Row]:
 
 
 def _copy(
-    name: str, spark: Spark, mirror: Mirror, topic: str, sink: str, batch: int
+    name: str, spark: Spark, mirror: Mirror, topic: str, sink: str
 ) -> tuple[Callable[[], object], Callable[[], object], Copier]:
     """How a copy begins, how it ends, and whose CPU time counts."""
     if name == "MirrorMaker 2":
         alias = sink.partition(".")[0]
         return lambda: mirror.copy(topic, alias), lambda: mirror.stop(alias), mirror
     job = spark.tagdata if name == "tagdata" else spark.relay
-    return lambda: job(topic, sink, batch), spark.answer, spark
+    return lambda: job(topic, sink, BATCH), spark.answer, spark
 
 
 def window(copier: Copier, count: Callable[[], int], total: int) -> tuple[float, float]:
