@@ -62,6 +62,8 @@ class Run:
         lab = self.site.lab
         self.fill(HEADQUARTERS, BACKLOG)
         self.fill(SINK, 0)
+        if self.jumped:
+            self.site.configure(HEADQUARTERS, self.name, {"message.timestamp.after.max.ms": str(2**63 - 1)})
         nat = [f"{lab.nat_ip(host)}:{lab.nat_port(host)}" for host in lab.hq()]
         settings = {
             "name": self.name,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import UnknownTopicOrPartitionError
 from lab import inventory, podman
 from lab.topology import DEFAULT_NAME, ROOT, Lab
@@ -191,6 +191,11 @@ class Site:
             numbers = consumer.partitions_for_topic(topic) or set()
             found = consumer.end_offsets([TopicPartition(topic, number) for number in numbers])
         return {partition.partition: end for partition, end in found.items()}
+
+    def configure(self, host: str, topic: str, values: dict[str, str]) -> None:
+        """Set properties of a topic at HEADQUARTERS or SINK."""
+        with self.inside(host), closing(KafkaAdminClient(bootstrap_servers=self.bootstrap(host))) as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, values)])
 
     def drop(self, host: str, topic: str) -> None:
         """Delete a topic at HEADQUARTERS or SINK, if it is there."""
