@@ -21,7 +21,7 @@ def main(bootstrap: str, topic: str, partitions: str, rate: str, jumped: str) ->
     producer = KafkaProducer(
         bootstrap_servers=bootstrap.split(","),
         acks="all",
-        enable_idempotence=True,
+        enable_idempotence=False,  # a record that is sent twice has two offsets, and is two records
         linger_ms=50,
         request_timeout_ms=15_000,
         delivery_timeout_ms=600_000,
