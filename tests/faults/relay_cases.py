@@ -206,7 +206,7 @@ def partitions_added(run: Run) -> float:
     """Headquarters adds partitions, and records in them; the sink gets them too (`grow: true`)."""
     begun = time.monotonic()
     _add_partitions(run, HEADQUARTERS, PARTITIONS + 3)
-    wait(lambda: len(run.site.ends(SINK, run.name)) == PARTITIONS + 3, "the sink's topic grows")
+    wait(lambda: run.site.partitions(SINK, run.name) == PARTITIONS + 3, "the sink's topic grows")
     return begun
 
 

@@ -192,6 +192,11 @@ class Site:
             found = consumer.end_offsets([TopicPartition(topic, number) for number in numbers])
         return {partition.partition: end for partition, end in found.items()}
 
+    def partitions(self, host: str, topic: str) -> int:
+        """How many partitions a topic has at HEADQUARTERS or SINK."""
+        with self.inside(host), closing(KafkaAdminClient(bootstrap_servers=self.bootstrap(host))) as admin:
+            return len(admin.describe_topics([topic])[0]["partitions"])
+
     def configure(self, host: str, topic: str, values: dict[str, str]) -> None:
         """Set properties of a topic at HEADQUARTERS or SINK."""
         with self.inside(host), closing(KafkaAdminClient(bootstrap_servers=self.bootstrap(host))) as admin:
