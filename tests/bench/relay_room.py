@@ -20,10 +20,10 @@ CONFIG = {"min.insync.replicas": "1"}
 
 
 class Cluster:
-    """An admin and a consumer that stay connected."""
+    """A consumer that stays connected; an admin for each change, for the broker lets go of one that is idle for long."""
 
     def __init__(self, bootstrap: list[str]) -> None:
-        self.admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self.bootstrap = bootstrap
         self.consumer = KafkaConsumer(bootstrap_servers=bootstrap)
 
     def answer(self, asked: dict[str, Any]) -> int:
@@ -36,17 +36,23 @@ class Cluster:
 
     def _create(self, topic: str, config: dict[str, str]) -> int:
         new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, topic_configs={**CONFIG, **config})
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
-            self.admin.create_topics([new])
+            admin.create_topics([new])
         except TopicAlreadyExistsError:
             return 0
+        finally:
+            admin.close()
         return PARTITIONS
 
     def _drop(self, topic: str) -> int:
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
-            self.admin.delete_topics([topic])
+            admin.delete_topics([topic])
         except UnknownTopicOrPartitionError:
             return 0
+        finally:
+            admin.close()
         return 1
 
     def _ends(self, topic: str) -> int:
