@@ -140,8 +140,8 @@ class Spark(Copier):
         self._ask(relay=arguments)
 
     def _state(self) -> str:
-        """A new directory on HDFS, as a deployed job has; by address, for this machine knows none of the lab's names."""
-        return f"hdfs://{self.lab.ip('master')}:8020/checkpoints/bench/{self.begun}/{self.copies}"
+        """A new directory on HDFS, as a deployed job has."""
+        return f"hdfs://master:8020/checkpoints/bench/{self.begun}/{self.copies}"
 
     def _ask(self, **asked: Any) -> None:
         assert self.process.stdin is not None
