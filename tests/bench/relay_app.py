@@ -76,7 +76,7 @@ def main() -> None:
     answers.write(json.dumps({"ready": spark.version}) + "\n")
     for line in sys.stdin:
         code = copy(spark, json.loads(line), folder)
-        if not batches.ended.wait(PATIENCE):
+        if code == 0 and not batches.ended.wait(PATIENCE):
             raise TimeoutError(f"the listener did not hear of the end for {PATIENCE:.0f} s")
         answers.write(json.dumps({"code": code, "batches": batches.found}) + "\n")
 

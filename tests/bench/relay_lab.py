@@ -14,25 +14,34 @@ from pathlib import Path
 from typing import Any
 
 from lab import podman
-from lab.topology import ROOT, Lab
+from lab.topology import BUILD, ROOT, Lab
 
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 # A name that the lab does not know has to be refused at once there, too; this machine's name servers are out of reach.
-NAMES = """for file in hosts resolv.conf; do mount --bind "$0/etc/$file" "/etc/$file" || exit; done; exec "$@" """
+NAMES = """for file in hosts resolv.conf; do mount --bind "$0/$file" "/etc/$file" || exit; done; exec "$@" """
 
 
 def inside(lab: Lab, host: str, user: str = "") -> list[str]:
     """What to put before a command so that it runs in the network of a host, with its names, as one of its users."""
     process = podman.podman("inspect", "-f", "{{.State.Pid}}", lab.container(host)).strip()
     command = ["nsenter", f"--net=/proc/{process}/ns/net", "unshare", "--mount"]
-    command += ["sh", "-c", NAMES, f"/proc/{process}/root"]
+    command += ["sh", "-c", NAMES, str(_names(lab, host))]
     if user:
         number = podman.execute(lab.container(host), "id", "-u", user).strip()
         command += ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
     return command
+
+
+def _names(lab: Lab, host: str) -> Path:
+    """A folder with copies of what a host finds names by: nothing of its own can be mounted elsewhere."""
+    folder = BUILD / f"bench/{lab.name}/names-{host}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in ("hosts", "resolv.conf"):
+        (folder / file).write_text(podman.execute(lab.container(host), "cat", f"/etc/{file}"))
+    return folder
 
 
 def brokers(lab: Lab, host: str) -> list[str]:
