@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tagdata import checkpoint
 from tagdata.guard import Guard
-from tagdata.kafka_admin import Cluster
+from tagdata.kafka_admin import Cluster, Limits
 from tagdata.owner import Owner
 from tagdata.pipeline import OBSERVED, REASONS, prepare
 from tagdata.resume import Resume
@@ -127,7 +128,8 @@ class Stream:
             if self.resume and self.resume.begin(batch):
                 records, rows, left = self.resume.missing(records)
                 self.resumed[batch] = rows, left
-            records.write.format("kafka").options(**self._sink_options()).save()
+            limits = [limit.bytes for limit in self.guard.limits.values()] or [Limits().bytes]
+            records.write.format("kafka").options(**sink_options(self.settings, limits)).save()
             self.guard.after()
         except BaseException as error:
             self.failure = error
@@ -140,17 +142,20 @@ class Stream:
             raise Stopped("stopped at a batch boundary, as asked: no error")
         self.begun = time.monotonic()
 
-    def _sink_options(self) -> dict[str, str]:
-        most = max((limit.bytes for limit in self.guard.limits.values()), default=1_048_588)
-        return {
-            **SINK_DEFAULTS,
-            "kafka.max.request.size": str(most + 1024),
-            "kafka.buffer.memory": str(max(33_554_432, 4 * most)),
-            **self.settings.sink.options,
-            "kafka.bootstrap.servers": ",".join(self.settings.sink.bootstrap),
-            "kafka.client.id": self.settings.client_id,
-            "includeHeaders": "true",
-        }
+
+def sink_options(settings: Settings, limits: Collection[int]) -> dict[str, str]:
+    """Options of Spark's Kafka sink, for topics that take so many bytes a batch (`max.message.bytes`)."""
+    options = {
+        **SINK_DEFAULTS,
+        "kafka.max.request.size": str(max(limits) + 1024),
+        "kafka.buffer.memory": str(max(33_554_432, 4 * max(limits))),
+        **settings.sink.options,
+        "kafka.bootstrap.servers": ",".join(settings.sink.bootstrap),
+        "kafka.client.id": settings.client_id,
+        "includeHeaders": "true",
+    }
+    # A batch that a topic refuses for its size is split and sent again, and one behind it may arrive before it.
+    return {**options, "kafka.batch.size": str(min(int(options["kafka.batch.size"]), *limits))}
 
 
 def lag(progress: dict[str, Any]) -> dict[str, int]:
