@@ -119,6 +119,15 @@ def test_a_record_too_large_halts_at_its_place_and_goes_on_once_it_fits(relay: M
     assert (figures["records"], figures["repeated"]) == (121, 0)
 
 
+def test_a_sink_that_takes_small_batches_alone_gets_them_in_order(relay: Make) -> None:
+    one = relay().topics(max_message_bytes=4_000)
+    one.fill(6_000)
+    assert one.once() == 0
+    figures = one.audit()
+    assert clean(figures)
+    assert (figures["records"], figures["repeated"]) == (6_000, 0)
+
+
 def test_bad_records_go_among_the_dead_letters(relay: Make) -> None:
     one = relay(on_bad_record="dead_letter", dead_letter_topic="dead")
     one.topics(max_message_bytes=10_000, cleanup_policy="compact")
