@@ -10,6 +10,7 @@ import pytest
 from kafka_natmap_identity import NOT_LEADER, judge, parse_address, show
 from kafka_natmap_session import Limits, Session
 from kafka_natmap_wire import request
+from doctor_peers import HQ
 from probe_peers import Site, listening
 
 A, B, C = ("orders", 0), ("orders", 1), ("orders", 2)
@@ -51,6 +52,27 @@ def test_leadership_that_moves_is_asked_again(monkeypatch: pytest.MonkeyPatch) -
         assert identity.identify(session, 1, {1: [], 2: stale[1] + stale[2]})[0] == "WRONG_BROKER"
         assert identity.identify(session, 1, {1: stale[1], 2: []})[0] == "OK"
         session.close()
+
+
+@pytest.mark.usefixtures("kafka_python")
+@pytest.mark.parametrize(
+    ("answering", "describes", "verdict", "said"),
+    [
+        (1, True, "OK", "answers for the configuration of broker 1"),
+        (2, True, "WRONG_BROKER", "expected 2 or empty string, but received 1"),
+        (1, False, "UNPROVEN", "no partition led by broker 1"),
+        (3, False, "WRONG_BROKER", "is broker 3"),
+    ],
+)
+def test_after_a_restart_one_broker_leads_all(answering: int, describes: bool, verdict: str, said: str) -> None:
+    site = HQ("C", {n: ("h", n) for n in (1, 2, 3)}, {"orders": [(3, [1, 2, 3])]}, describes=describes)
+    with listening(site.broker(answering)) as address:
+        session = Session(*address, {"protocol": "PLAINTEXT"}, Limits(2.0, 2.0, time.monotonic() + 5))
+        session.open()
+        code, evidence = identity.identify(session, 1, {3: [A]})
+        session.close()
+    assert code == verdict
+    assert said in evidence
 
 
 @pytest.mark.usefixtures("kafka_python")

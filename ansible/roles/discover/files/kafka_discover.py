@@ -6,7 +6,6 @@ The request is that of the doctor with one cluster; its brokers are the pairs of
 Nothing is changed. Python 3.6 syntax.
 """
 
-import importlib
 import json
 import sys
 import time
@@ -56,7 +55,6 @@ def find(request: Dict[str, Any], cluster: Dict[str, Any], began: float) -> Dict
     """Ask as the user that is named, in a child. Raises Refused."""
     need(bool(cluster["bootstrap"]), "probe[0].clusters[0].bootstrap", "at least one address")
     load(request.get("kafka_python"), {"clusters": [cluster]})
-    importlib.import_module("kafka.protocol.admin")
     user = request["probe"][0].get("user")
     who = account_of(user) if user else None
     if user and not who:

@@ -4,11 +4,11 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from kafka_discover_rules import Known, is_ip, rules, safe
-from kafka_doctor_cluster import ask_config
 from kafka_doctor_walk import Walk
 from kafka_natmap_identity import (
     Address,
     Partition,
+    ask_config,
     identify,
     parse_address,
     read_metadata,
@@ -176,7 +176,7 @@ class Discovery:
                 if answer is None:
                     break
                 if answer[0] == "OK":
-                    return Proof(candidate, answer[1], "", parse_address(walk.address))
+                    return Proof(candidate, f"{walk.address} {answer[1]}", "", parse_address(walk.address))
         except Broken as broken:
             return Proof(None, broken.evidence, broken.verdict, None)
         said = "{} leads nothing that this user may read, so who answers there cannot be proven".format(walk.address)

@@ -110,8 +110,7 @@ def examine(asked: Dict[str, Any]) -> Dict[str, Any]:
 def load_all(request: Dict[str, Any], clusters: List[Dict[str, Any]]) -> None:
     """Everything that must be read while we are root; each probe gets its parsed clusters."""
     load(request.get("kafka_python"), {"clusters": clusters})
-    for name in ("admin", "find_coordinator"):
-        importlib.import_module("kafka.protocol." + name)
+    importlib.import_module("kafka.protocol.find_coordinator")
     parsed = iter(clusters)
     request["probe"] = [dict(probe, clusters=[next(parsed) for _ in probe["clusters"]]) for probe in request["probe"]]
 

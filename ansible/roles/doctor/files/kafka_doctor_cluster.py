@@ -1,16 +1,12 @@
 """What a cluster says of itself, and the threads that ask it. Python 3.6 syntax."""
 
-import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
-from kafka_doctor_walk import Walk
 from kafka_natmap_identity import Address, Partition
-from kafka_natmap_session import CLUSTER_FRAME, Broken
 
-# Error codes of the protocol: LISTENER_NOT_FOUND, INVALID_REQUEST; and the resource type of a broker.
-LISTENER_NOT_FOUND, ILLEGAL, BROKER_RESOURCE = 72, 42, 4
+LISTENER_NOT_FOUND = 72
 
 
 class Pool:
@@ -74,21 +70,3 @@ class Topics:
                 self.leads.setdefault(leader, []).append((topic, number))
                 if fault == LISTENER_NOT_FOUND:
                     self.hidden.add((topic, number))
-
-
-def ask_config(walk: Walk, owner: int) -> Optional[Tuple[str, str]]:
-    """With the right to describe the cluster's configuration: only broker `owner` answers for itself. None without it."""
-    versions: Any = sys.modules["kafka.protocol.admin"]
-    asks = versions.DescribeConfigsRequest[1]([(BROKER_RESOURCE, str(owner), ["broker.id"])], False)
-    try:
-        (error, said, _, _, _), *_ = walk.ask(asks, CLUSTER_FRAME).resources
-    except (Broken, ValueError):
-        return None
-    if not error:
-        return "OK", f"{walk.address} answers for the configuration of broker {owner}"
-    if error == ILLEGAL and "broker id" in (said or ""):
-        return (
-            "WRONG_BROKER",
-            f"{walk.address} is not broker {owner}: asked for its configuration it says: {said[:160]}",
-        )
-    return None

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from kafka_doctor_cluster import Pool, Topics, View, ask_config
+from kafka_doctor_cluster import Pool, Topics, View
 from kafka_doctor_walk import Walk
 from kafka_natmap_identity import PAUSE, Address, identify, parse_address, show
 from kafka_natmap_session import Broken, Limits
@@ -217,10 +217,8 @@ class Exam:
 
     def _identify(self, walk: Walk, owner: int) -> Tuple[str, str]:
         topics = self._all_topics(walk)
-        verdict, said = identify(walk, owner, topics.leads) if topics else ("UNPROVEN", walk.address + self.unread)
-        if verdict == "UNPROVEN":
-            return ask_config(walk, owner) or (verdict, said)
-        return verdict, said
+        verdict, said = identify(walk, owner, topics.leads if topics else {})
+        return verdict, said + self.unread if verdict == "UNPROVEN" else said
 
     def _ask_again(self, walk: Walk, owner: int) -> str:
         other = self._walk((walk.host, walk.port), walk.tls_name)
@@ -238,7 +236,7 @@ class Exam:
                 try:
                     self.topics = Topics(walk.metadata(None))
                 except Broken as broken:
-                    self.unread = " was not asked for its topics: " + broken.evidence
+                    self.unread = "; the topics could not be read: " + broken.evidence
             return self.topics
 
     # ------------------------------------------------------------ addresses that come in other answers

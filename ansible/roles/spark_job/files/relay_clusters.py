@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +137,6 @@ def see(name: str, bootstrap: Sequence[str], options: Mapping[str, str], files: 
         guard = security(options, files)
         if "metadata" not in str(sys.modules.get("kafka.protocol.metadata", "")):
             load_kafka()
-            importlib.import_module("kafka.protocol.admin")
         if guard.get("mechanism"):
             load_sasl(guard["mechanism"])
         side.open(bootstrap, guard, until)

@@ -1,12 +1,14 @@
 """Which broker is it that answers: metadata read, and the identity proven. Python 3.6 syntax."""
 
+import sys
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from kafka_natmap_session import CLUSTER_FRAME, Session
+from kafka_natmap_session import CLUSTER_FRAME, Broken, Session
 from kafka_natmap_wire import request
 
-NOT_LEADER = 6
+NOT_LEADER, INVALID_REQUEST = 6, 42
+DESCRIBE_CONFIGS, BROKER_RESOURCE = 32, 4
 EARLIEST = -2
 # Partitions asked for each broker; tries while leadership moves, and the seconds between them.
 SAMPLE = 3
@@ -63,14 +65,36 @@ def identify(session: Session, expected: int, leads: Leads) -> Tuple[str, str]:
     """Verdict and evidence: is it broker `expected` that answers? Raises Broken.
 
     One request asks for partitions of every broker; whose partitions are answered, answers. While
-    leadership moves the picture is mixed, so it is asked again with fresh leaders.
+    leadership moves the picture is mixed, so it is asked again with fresh leaders. A broker that leads
+    nothing, as each does for minutes after its restart, is asked for its own configuration instead.
     """
-    verdict = ("UNPROVEN", "")
+    settled, verdict = False, ("UNPROVEN", "")
     for sample, errors in rounds(session, leads):
         settled, verdict = judge(expected, sample, errors)
         if settled:
             break
+    if verdict[0] == "UNPROVEN" or not settled:
+        verdict = ask_config(session, expected) or verdict
     return verdict[0], session.address + " " + verdict[1]
+
+
+def ask_config(session: Session, expected: int) -> Optional[Tuple[str, str]]:
+    """Verdict and evidence by the configuration of broker `expected`, which it alone describes; None without the
+    right to DescribeConfigs on the cluster, and where the answer does not come."""
+    low, high = session.apis.get(DESCRIBE_CONFIGS, (0, 0))
+    if expected < 0 or not low <= 1 <= high:
+        return None
+    versions: Any = sys.modules["kafka.protocol.admin"]
+    asks = versions.DescribeConfigsRequest[1]([(BROKER_RESOURCE, str(expected), ["broker.id"])], False)
+    try:
+        error, said = next(((row[0], row[1]) for row in session.ask(asks).resources), (None, None))
+    except Broken:
+        return None
+    if error == 0:
+        return "OK", f"answers for the configuration of broker {expected}"
+    if error == INVALID_REQUEST and "broker id" in (said or ""):
+        return "WRONG_BROKER", f"is not broker {expected}: asked for its configuration it says: {said[:160]}"
+    return None
 
 
 def rounds(session: Session, leads: Leads) -> Iterator[Tuple[Dict[Partition, int], Dict[Partition, int]]]:

@@ -9,7 +9,7 @@ import types
 from typing import Any, Dict, Optional
 
 PACKAGES = ("kafka", "kafka.protocol", "kafka.sasl")
-MODULES = ("api_versions", "metadata", "list_offsets", "sasl_handshake", "sasl_authenticate")
+MODULES = ("api_versions", "metadata", "list_offsets", "sasl_handshake", "sasl_authenticate", "admin")
 SASL_CLASSES = {
     "PLAIN": ("plain", "SaslMechanismPlain"),
     "SCRAM-SHA-256": ("scram", "SaslMechanismScram"),
