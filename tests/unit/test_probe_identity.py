@@ -7,10 +7,10 @@ from typing import Any
 
 import kafka_natmap_identity as identity
 import pytest
+from doctor_peers import HQ
 from kafka_natmap_identity import NOT_LEADER, judge, parse_address, show
 from kafka_natmap_session import Limits, Session
 from kafka_natmap_wire import request
-from doctor_peers import HQ
 from probe_peers import Site, listening
 
 A, B, C = ("orders", 0), ("orders", 1), ("orders", 2)
