@@ -38,9 +38,11 @@ class Spec:
 
 
 def prepare(records: DataFrame, spec: Spec) -> DataFrame:
-    """The columns that the Kafka sink takes; how many rows there were, and how many of each reason, is observed."""
-    counts = [F.count(F.when(F.col("reason") == reason, 1)).alias(reason) for reason in REASONS]
-    judged = _identify(records, spec).observe(OBSERVED, F.count(F.lit(1)).alias("rows"), *counts)
+    """The columns that the Kafka sink takes; where bad records pass, how many of each reason is observed."""
+    judged = _identify(records, spec)
+    if spec.dead_letter_topic:
+        counts = [F.count(F.when(F.col("reason") == reason, 1)).alias(reason) for reason in REASONS]
+        judged = judged.observe(OBSERVED, F.count(F.lit(1)).alias("rows"), *counts)
     return _route(judged, spec)
 
 
@@ -55,7 +57,8 @@ def _identify(records: DataFrame, spec: Spec) -> DataFrame:
     identity = F.concat_ws("/", F.lit(spec.source_id), "topic", "partition", "offset", F.unix_millis("timestamp"))
     header = F.struct(F.lit(SOURCE).alias("key"), identity.cast("binary").alias("value"))
     others = F.filter("headers", lambda header: header["key"] != SOURCE)
-    headers = F.when(F.col("headers").isNull(), F.array(header)).otherwise(F.concat(others, F.array(header)))
+    # Lambdas are interpreted, record by record: only the few records that need one pay for it.
+    kept = F.when(_relayed(), others).otherwise(F.coalesce("headers", F.array().cast(HEADERS)))
     target = _by_topic(spec.topics, spec.sink.of)
     partition = F.col("partition") if spec.sink.keep_partitions else F.lit(None).cast("int")
     return records.select(
@@ -63,10 +66,15 @@ def _identify(records: DataFrame, spec: Spec) -> DataFrame:
         partition.alias("to"),
         "key",
         "value",
-        headers.cast(HEADERS).alias("all"),
+        F.concat(kept, F.array(header)).cast(HEADERS).alias("all"),
         _reason(spec).alias("reason"),
         identity.alias("identity"),
     )
+
+
+def _relayed() -> Column:
+    """Whether a relay has copied this record before."""
+    return F.col("headers").isNotNull() & F.array_contains(F.col("headers")["key"], SOURCE)
 
 
 def _reason(spec: Spec) -> Column:
@@ -78,18 +86,15 @@ def _reason(spec: Spec) -> Column:
     def compacted(topic: str) -> bool:
         return spec.limits.get(spec.sink.of(topic), Limits()).compacted
 
-    def size(total: Column, header: Column) -> Column:
-        own = F.octet_length(header["key"]) + F.coalesce(F.octet_length(header["value"]), F.lit(0))
-        return total + own + HEADER_OVERHEAD
-
     def returns(header: Column) -> Column:
         return (header["key"] == SOURCE) & header["value"].cast("string").startswith(f"{spec.sink_id}/")
 
-    with_headers = F.col("headers").isNotNull()
-    headers = F.when(with_headers, F.aggregate("headers", F.lit(0), size)).otherwise(F.lit(0))
+    every = F.col("headers")
+    texts = F.concat_ws("", every["key"], every["value"].cast("array<string>"))
+    headers = F.when(every.isNull(), F.lit(0)).otherwise(F.octet_length(texts) + HEADER_OVERHEAD * F.size(every))
     payload = sum((F.coalesce(F.octet_length(part), F.lit(0)) for part in ("key", "value")), F.lit(OVERHEAD + ADDED))
     longest = max(map(len, spec.topics), default=0)
-    reason = F.when(with_headers & F.exists("headers", returns), F.lit("loop"))
+    reason = F.when(_relayed() & F.exists("headers", returns), F.lit("loop"))
     if any(map(compacted, spec.topics)):
         reason = reason.when(F.col("key").isNull() & _by_topic(spec.topics, compacted), F.lit("no_key"))
     return reason.when(payload + headers + longest > _by_topic(spec.topics, limit), F.lit("too_large"))

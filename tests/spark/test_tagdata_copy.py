@@ -33,7 +33,7 @@ def test_copies_every_record_bit_for_bit_and_goes_on_where_it_ended(relay: Make)
 
 
 def test_stops_at_a_batch_boundary_and_shows_its_lag(relay: Make) -> None:
-    one = relay(limits={"max_records_per_batch": 200}).topics()
+    one = relay(limits={"max_records_per_second": 200}).topics()
     one.fill(1000)
     one.start().until(lambda status: status["batch"] is not None and status["batch"] >= 1)
     assert one.ask("stop") == 0
