@@ -13,7 +13,7 @@ from bench.rows import Row, row
 # Records of a copy, and of a batch: the job's default.
 RECORDS, BATCH = 1_000_000, 500_000
 # Bytes of a value: copies to get warm, and the least rate per core as a share of MirrorMaker's.
-SIZES = {1000: (2, 0.8), 200: (1, 0.33)}
+SIZES = {1000: (4, 0.8), 200: (1, 0.33)}
 ROUNDS = 3
 # A copy's first records are not counted: until they come, queries are planned and connections made.
 SKIPPED = 0.2

@@ -68,7 +68,9 @@ def consumed(lab: Lab, topic: str, records: int) -> float:
     said = _tool(
         lab, "ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)
     )
-    return float(said.strip().splitlines()[-1].split(",")[-1])
+    # Its one row begins with the time at which it began; the client logs around it.
+    (figures,) = re.findall(r"^\d{4}-\d\d-\d\d .*,.*$", said, re.MULTILINE)
+    return float(figures.split(",")[-1])
 
 
 def _tool(lab: Lab, name: str, *arguments: str) -> str:
