@@ -27,6 +27,9 @@ SOURCE_DEFAULTS = {
     "kafka.request.timeout.ms": "10000",
     "fetchOffset.numRetries": "1",
     "kafkaConsumer.pollTimeoutMs": PATIENCE_MS,
+    # Spark asks for the partition's ends after each poll, which loses what the poll left of its fetch: few and whole polls.
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": "2097152",
 }
 SINK_DEFAULTS = {
     "kafka.acks": "all",
