@@ -42,7 +42,7 @@ def prepare(records: DataFrame, spec: Spec) -> DataFrame:
     judged = _identify(records, spec)
     if spec.dead_letter_topic:
         counts = [F.count(F.when(F.col("reason") == reason, 1)).alias(reason) for reason in REASONS]
-        judged = judged.observe(OBSERVED, F.count(F.lit(1)).alias("rows"), *counts)
+        judged = judged.observe(OBSERVED, *counts)
     return _route(judged, spec)
 
 

@@ -94,7 +94,7 @@ class Stream:
     def counts(self, progress: dict[str, Any]) -> tuple[int, int, int, dict[str, int]]:
         """Rows read, written and left out in a batch, and how many went among the dead letters for which reason."""
         observed = progress.get("observedMetrics", {}).get(OBSERVED, {})
-        rows = observed.get("rows", progress["numInputRows"])
+        rows = progress["numInputRows"]
         dead = {reason: observed[reason] for reason in REASONS if observed.get(reason)}
         if progress["batchId"] in self.resumed:
             rows, left = self.resumed[progress["batchId"]]
