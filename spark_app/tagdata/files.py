@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+from tagdata.java import java
 from tagdata.trouble import Permanent, Transient, cause
 
 
@@ -14,13 +17,10 @@ class StateDir:
 
     def __init__(self, jvm: Any, gateway: Any, uri: str) -> None:
         self.jvm, self.uri = jvm, uri
-        configuration = jvm.org.apache.hadoop.conf.Configuration()
-        self.root = jvm.org.apache.hadoop.fs.Path(uri)
-        self.open: Callable[[], Any] = lambda: self.root.getFileSystem(configuration)
-        self.context: Callable[[], Any] = lambda: jvm.org.apache.hadoop.fs.FileContext.getFileContext(
-            self.root.toUri(), configuration
-        )
-        rename = jvm.org.apache.hadoop.fs.Options.Rename
+        self.configuration = java(jvm, "org.apache.hadoop.conf.Configuration")()
+        self.root = java(jvm, "org.apache.hadoop.fs.Path")(uri)
+        self.open: Callable[[], Any] = lambda: self.root.getFileSystem(self.configuration)
+        rename = java(jvm, "org.apache.hadoop.fs.Options").Rename
         self.keep, self.replace = (gateway.new_array(rename, 1) for _ in range(2))
         self.keep[0], self.replace[0] = rename.NONE, rename.OVERWRITE
 
@@ -29,7 +29,7 @@ class StateDir:
         try:
             stream = self.open().open(self._path(name))
             try:
-                text: str = self.jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+                text: str = java(self.jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
                 return text
             finally:
                 stream.close()
@@ -66,19 +66,23 @@ class StateDir:
                 return []
             raise self._away(error) from error
 
+    @cached_property
+    def _context(self) -> Any:
+        return java(self.jvm, "org.apache.hadoop.fs.FileContext").getFileContext(self.root.toUri(), self.configuration)
+
     def _path(self, name: str) -> Any:
-        return self.jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)
+        return java(self.jvm, "org.apache.hadoop.fs.Path")(f"{self.uri}/{name}" if name else self.uri)
 
     def _put(self, name: str, content: dict[str, Any] | str, rename: Any) -> bool:
         text = content if isinstance(content, str) else json.dumps(content, indent=1, sort_keys=True) + "\n"
-        draft = self._path(f".{name}.{self.jvm.java.util.UUID.randomUUID()}")
+        draft = self._path(f".{name}.{uuid.uuid4()}")
         try:
             stream = self.open().create(draft, True)
             try:
                 stream.write(bytearray(text.encode()))
             finally:
                 stream.close()
-            self.context().rename(draft, self._path(name), rename)
+            self._context.rename(draft, self._path(name), rename)
         except Exception as error:
             if "FileAlreadyExistsException" in str(error):
                 self.open().delete(draft, False)

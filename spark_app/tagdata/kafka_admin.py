@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tagdata.java import java
 from tagdata.trouble import Permanent, Transient, cause, sort
 
 Offsets = dict[str, dict[int, int]]
@@ -59,14 +60,15 @@ class Cluster:
     def names(self, pattern: str) -> list[str]:
         """Topics whose whole name matches a Java pattern; internal ones do not count."""
         names = self._ask(lambda admin: admin.listTopics().names())
-        matches = self.jvm.java.util.regex.Pattern.matches
+        matches = java(self.jvm, "java.util.regex.Pattern").matches
         return sorted(name for name in names if matches(pattern, name))
 
     def topics(self, names: Iterable[str], rights: bool = False) -> dict[str, Topic]:
         """Those of the topics that there are; `rights` asks what this user may do, too."""
         found = {}
-        options = self.jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(rights)
-        answers = self._client().describeTopics(self._list(names), options).topicNameValues()
+        options = java(self.jvm, "org.apache.kafka.clients.admin.DescribeTopicsOptions")()
+        asked = self._client().describeTopics(self._list(names), options.includeAuthorizedOperations(rights))
+        answers = asked.topicNameValues()
         for name in names:
             try:
                 topic = self._await(answers[name])
@@ -85,9 +87,9 @@ class Cluster:
 
         A partition without a record from that time on is left out.
         """
-        specs = self.jvm.org.apache.kafka.clients.admin.OffsetSpec
+        specs = java(self.jvm, "org.apache.kafka.clients.admin.OffsetSpec")
         wanted = {EARLIEST: specs.earliest, LATEST: specs.latest}.get(spec, lambda: specs.forTimestamp(spec))()
-        question = self.jvm.java.util.HashMap()
+        question = java(self.jvm, "java.util.HashMap")()
         for topic, count in partitions.items():
             for number in range(count):
                 question[self._partition(topic, number)] = wanted
@@ -102,7 +104,7 @@ class Cluster:
 
     def limits(self, topic: str) -> Limits:
         """What a topic takes."""
-        kind = self.jvm.org.apache.kafka.common.config.ConfigResource
+        kind = java(self.jvm, "org.apache.kafka.common.config.ConfigResource")
         resource = kind(kind.Type.TOPIC, topic)
         answer = self._ask(lambda admin: admin.describeConfigs(self._list([resource])).values()[resource])
         policy = answer.get("cleanup.policy").value()
@@ -110,22 +112,22 @@ class Cluster:
 
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic this many partitions."""
-        new = self.jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(partitions)
-        question = self.jvm.java.util.HashMap()
+        new = java(self.jvm, "org.apache.kafka.clients.admin.NewPartitions").increaseTo(partitions)
+        question = java(self.jvm, "java.util.HashMap")()
         question[topic] = new
         self._ask(lambda admin: admin.createPartitions(question).all())
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic with the cluster's default replication."""
-        empty = self.jvm.java.util.Optional
-        count = self.jvm.java.util.Optional.of(self.jvm.java.lang.Integer.valueOf(partitions))
-        new = self.jvm.org.apache.kafka.clients.admin.NewTopic(topic, count, empty.empty())
+        empty = java(self.jvm, "java.util.Optional")
+        count = java(self.jvm, "java.util.Optional").of(java(self.jvm, "java.lang.Integer").valueOf(partitions))
+        new = java(self.jvm, "org.apache.kafka.clients.admin.NewTopic")(topic, count, empty.empty())
         self._ask(lambda admin: admin.createTopics(self._list([new])).all())
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """Set a group's offsets; the group must have no members."""
-        position = self.jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata
-        question = self.jvm.java.util.HashMap()
+        position = java(self.jvm, "org.apache.kafka.clients.consumer.OffsetAndMetadata")
+        question = java(self.jvm, "java.util.HashMap")()
         for topic, numbers in offsets.items():
             for number, offset in numbers.items():
                 question[self._partition(topic, number)] = position(offset)
@@ -133,16 +135,16 @@ class Cluster:
 
     def close(self) -> None:
         if self.admin is not None:
-            self.admin.close(self.jvm.java.time.Duration.ZERO)
+            self.admin.close(java(self.jvm, "java.time.Duration").ZERO)
             self.admin = None
 
     def _client(self) -> Any:
         if self.admin is None:
-            properties = self.jvm.java.util.Properties()
+            properties = java(self.jvm, "java.util.Properties")()
             for key, value in self.properties.items():
                 properties.setProperty(key, value)
             try:
-                self.admin = self.jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+                self.admin = java(self.jvm, "org.apache.kafka.clients.admin.AdminClient").create(properties)
             except Exception as error:
                 raise self._sorted(error) from error
         return self.admin
@@ -153,7 +155,7 @@ class Cluster:
     def _await(self, future: Any) -> Any:
         """A future's value."""
         try:
-            return future.get(2 * TIMEOUT, self.jvm.java.util.concurrent.TimeUnit.SECONDS)
+            return future.get(2 * TIMEOUT, java(self.jvm, "java.util.concurrent.TimeUnit").SECONDS)
         except Exception as error:
             if "UnknownTopicOrPartitionException" in str(error) or "InvalidTopicException" in str(error):
                 raise NoSuchTopic(f"{self.side}: {cause(error)}") from error
@@ -168,11 +170,11 @@ class Cluster:
     def _partition(self, topic: str, number: int) -> Any:
         key = (topic, number)
         if key not in self.partitions:
-            self.partitions[key] = self.jvm.org.apache.kafka.common.TopicPartition(topic, number)
+            self.partitions[key] = java(self.jvm, "org.apache.kafka.common.TopicPartition")(topic, number)
         return self.partitions[key]
 
     def _list(self, items: Iterable[Any]) -> Any:
-        result = self.jvm.java.util.ArrayList()
+        result = java(self.jvm, "java.util.ArrayList")()
         for item in items:
             result.add(item)
         return result

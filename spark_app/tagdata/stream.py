@@ -22,6 +22,8 @@ from tagdata.trouble import Changed, Stopped
 
 # A cluster that is away is waited for inside the task: a task that fails repeats its share, or costs its order.
 PATIENCE_MS = "3600000"
+# The system's own, which grow with the link: Kafka's 64 and 128 KB are asked for often, and hold a long link back.
+AUTOTUNED = "-1"
 SOURCE_DEFAULTS = {
     "kafka.default.api.timeout.ms": "15000",
     "kafka.request.timeout.ms": "10000",
@@ -30,12 +32,14 @@ SOURCE_DEFAULTS = {
     # Spark asks for the partition's ends after each poll, which loses what the poll left of its fetch: few and whole polls.
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": "2097152",
+    "kafka.receive.buffer.bytes": AUTOTUNED,
 }
 SINK_DEFAULTS = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",
     "kafka.linger.ms": "20",
     "kafka.batch.size": "262144",
+    "kafka.send.buffer.bytes": AUTOTUNED,
     "kafka.request.timeout.ms": "15000",
     "kafka.delivery.timeout.ms": PATIENCE_MS,
     "kafka.max.block.ms": PATIENCE_MS,

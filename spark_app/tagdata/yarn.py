@@ -9,9 +9,11 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from tagdata.java import java
 from tagdata.trouble import Transient, cause
 
 CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+")
+RECORDS = "org.apache.hadoop.yarn.api.records"
 ENDED = {"FINISHED", "FAILED", "KILLED"}
 TIMEOUT = 5  # seconds for a node's answer
 
@@ -34,13 +36,12 @@ class Yarn:
         application, attempt = owner["application"], owner["attempt"]
         if not application.startswith("application_"):
             return _process_has_ended(owner)
-        records = self.jvm.org.apache.hadoop.yarn.api.records
         try:
-            name = records.ApplicationId.fromString(application)
+            name = java(self.jvm, f"{RECORDS}.ApplicationId").fromString(application)
             report = self._ask().getApplicationReport(name)
             if str(report.getYarnApplicationState()) in ENDED:
                 return True
-            which = records.ApplicationAttemptId.newInstance(name, attempt)
+            which = java(self.jvm, f"{RECORDS}.ApplicationAttemptId").newInstance(name, attempt)
             return str(self._ask().getApplicationAttemptReport(which).getYarnApplicationAttemptState()) in ENDED
         except Exception as error:
             if re.search("Application(Attempt)?NotFoundException", str(error)):
@@ -51,9 +52,9 @@ class Yarn:
         """Containers of an attempt that a node still runs, and the nodes that could not be asked."""
         if not owner["application"].startswith("application_"):
             return [], []
-        running = self.jvm.org.apache.hadoop.yarn.api.records.NodeState.RUNNING
-        states = self.gateway.new_array(self.jvm.org.apache.hadoop.yarn.api.records.NodeState, 1)
-        states[0] = running
+        state = java(self.jvm, f"{RECORDS}.NodeState")
+        states = self.gateway.new_array(state, 1)
+        states[0] = state.RUNNING
         try:
             nodes = [str(node.getHttpAddress()) for node in self._ask().getNodeReports(states)]
         except Exception as error:
@@ -68,11 +69,11 @@ class Yarn:
 
     def _ask(self) -> Any:
         if self.client is None:
-            configuration = self.jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
+            configuration = java(self.jvm, "org.apache.hadoop.yarn.conf.YarnConfiguration")()
             # The loop waits by itself, and says so meanwhile.
             configuration.setInt("yarn.resourcemanager.connect.max-wait.ms", 10_000)
             configuration.setInt("ipc.client.connect.max.retries", 2)
-            client = self.jvm.org.apache.hadoop.yarn.client.api.YarnClient.createYarnClient()
+            client = java(self.jvm, "org.apache.hadoop.yarn.client.api.YarnClient").createYarnClient()
             client.init(configuration)
             client.start()
             self.client = client

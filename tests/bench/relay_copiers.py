@@ -19,7 +19,15 @@ from lab.topology import BUILD, ROOT, Lab
 HEAP = "1g"
 CORES = 2
 # The relay's own settings of its producer, for all that is compared.
-PRODUCER = {"acks": "all", "linger.ms": "20", "batch.size": "262144", "compression.type": "none"}
+PRODUCER = {
+    "acks": "all",
+    "linger.ms": "20",
+    "batch.size": "262144",
+    "send.buffer.bytes": "-1",
+    "compression.type": "none",
+}
+# The relay's own of its executors, for all as well.
+JAVA = "-XX:G1HeapRegionSize=8m"
 # A node of its own: what YARN runs on the others goes on meanwhile.
 HOST, USER = "copier", "yarn"
 SPARK, MIRROR = "spark", "mirror"
@@ -90,6 +98,7 @@ class Spark(Copier):
         jars = ",".join(str(jar) for jar in sorted((BUILD / "jars/connector").glob("*.jar")))
         conf = {
             "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraJavaOptions": JAVA,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
@@ -172,7 +181,14 @@ class Mirror(Copier):
             **{f"producer.{key}": value for key, value in PRODUCER.items()},
         }
         name = "worker.properties"
-        java = ["java", f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{BUILD / 'jars/kafka'}/*"]
+        java = [
+            "java",
+            f"-Xmx{HEAP}",
+            JAVA,
+            f"-Dlog4j2.configurationFile={LOGGING}",
+            "-cp",
+            f"{BUILD / 'jars/kafka'}/*",
+        ]
         command = [*java, "org.apache.kafka.connect.cli.ConnectStandalone", name]
         super().__init__(lab, MIRROR, command, {}, {name: "".join(f"{k}={v}\n" for k, v in worker.items())})
         self._await_worker(120)
