@@ -60,13 +60,13 @@ class Guard:
         self.job = self.files.load(JOB) or {}
         self._belongs()
         ids = {"source": self.source.id(), "sink": self.sink.id()}
-        self._same_clusters(ids)
+        self.same_clusters(ids)
         self.here = self._described(self.source, self._wanted(), "TOPIC_MISSING")
         self._match_sink()
         self._rights()
         self.limits = {name: self._limits(name) for name in self._targets()}
         self._pin(ids)
-        self._not_recreated()
+        self.not_recreated()
         self._not_expired()
 
     def before(self) -> None:
@@ -139,7 +139,8 @@ class Guard:
             wrong = f"no longer read: {', '.join(gone)}"
             raise Permanent("JOB_CHANGED", wrong, "put them back, or " + REPLAY)
 
-    def _same_clusters(self, ids: Mapping[str, str]) -> None:
+    def same_clusters(self, ids: Mapping[str, str]) -> None:
+        """Raises Permanent unless the addresses lead to two clusters, those that the job began with."""
         if ids["source"] == ids["sink"]:
             wrong = f"source and sink are one cluster, {ids['sink']}"
             raise Permanent("SAME_CLUSTER", wrong, "correct the bootstrap addresses")
@@ -249,9 +250,10 @@ class Guard:
         if set(names) - set(here):
             here = self._described(self.source, names, "TOPIC_MISSING")
         self.here = here
-        self._not_recreated()
+        self.not_recreated()
 
-    def _not_recreated(self) -> None:
+    def not_recreated(self) -> None:
+        """Raises Permanent where a topic has another id than at the start."""
         for side, topics in (("source", self.here), ("sink", self.there)):
             for name, about in topics.items():
                 pinned = self.job[side]["topics"].get(name, {}).get("id", about.id)

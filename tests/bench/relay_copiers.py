@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ansible_collections.kafka.natmap.plugins.module_utils import relay_conf
 from bench.relay_lab import cpu_seconds, family, inside
 from lab import podman
 from lab.topology import BUILD, ROOT, Lab
@@ -19,23 +20,17 @@ from lab.topology import BUILD, ROOT, Lab
 HEAP = "1g"
 CORES = 2
 # The relay's own settings of its producer, for all that is compared.
-PRODUCER = {
-    "acks": "all",
-    "linger.ms": "20",
-    "batch.size": "262144",
-    "send.buffer.bytes": "-1",
-    "compression.type": "none",
-}
-# The relay's own of its executors, for all as well.
-JAVA = "-XX:G1HeapRegionSize=8m"
+PRODUCER = {"acks": "all", "linger.ms": "20", "batch.size": "262144", "compression.type": "none"}
+# What else the relay is deployed with.
+JAVA = next(one.value for one in relay_conf.LASTING if one.name == "spark.executor.defaultJavaOptions")
+SEND, RECEIVE = {"send.buffer.bytes": "-1"}, {"receive.buffer.bytes": "-1"}
 # A node of its own: what YARN runs on the others goes on meanwhile.
 HOST, USER = "copier", "yarn"
-SPARK, MIRROR = "spark", "mirror"
 LOGGING = ROOT / "tests/lab/files/kafka/etc/kafka/log4j2.properties"
 REST = """
 import json, sys, urllib.request as u
 verb, path, body = sys.argv[1:]
-request = u.Request("http://127.0.0.1:8083" + path, body.encode() or None, {"Content-Type": "application/json"}, method=verb)
+request = u.Request(path, body.encode() or None, {"Content-Type": "application/json"}, method=verb)
 print(u.urlopen(request, timeout=30).read().decode() or "null")
 """
 
@@ -61,6 +56,8 @@ def workplace(lab: Lab, name: str, files: Mapping[str, str]) -> Path:
 class Copier:
     """A process that copies in the network of a node, as the user whose connections are rewritten."""
 
+    answers = False
+
     def __init__(
         self, lab: Lab, name: str, command: Sequence[str], environment: Mapping[str, str], files: Mapping[str, str]
     ) -> None:
@@ -73,11 +70,19 @@ class Copier:
                 [*inside(lab, HOST, USER), *command],
                 cwd=self.folder,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if name == SPARK else log,
+                stdout=subprocess.PIPE if self.answers else log,
                 stderr=log,
                 env={**os.environ, "HADOOP_USER_NAME": USER, **environment},
                 text=True,
             )
+
+    def begin(self, topic: str, sink: str, batch: int) -> None:
+        """Begin a copy."""
+        raise NotImplementedError
+
+    def end(self) -> object:
+        """End it, or wait for its end."""
+        raise NotImplementedError
 
     def cpu_seconds(self) -> float:
         """CPU time that all of it has used."""
@@ -94,11 +99,14 @@ class Copier:
 class Spark(Copier):
     """Spark in one process with two cores, driver and executor in one: no YARN between the job and its cores."""
 
+    answers = True
+    name, java = "spark", JAVA
+
     def __init__(self, lab: Lab) -> None:
         jars = ",".join(str(jar) for jar in sorted((BUILD / "jars/connector").glob("*.jar")))
         conf = {
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": JAVA,
+            **({"spark.driver.extraJavaOptions": self.java} if self.java else {}),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
@@ -114,10 +122,10 @@ class Spark(Copier):
         }
         script = str(Path(__file__).with_name("relay_app.py"))
         self.begun = time.strftime("%Y%m%d-%H%M%S")
-        super().__init__(lab, SPARK, [sys.executable, "-P", script, "."], environment, {})
-        self.answer()
+        super().__init__(lab, self.name, [sys.executable, "-P", script, "."], environment, {})
+        self.end()
 
-    def tagdata(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:
+    def begin(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:
         """Ask for a copy by the job of months."""
         source, there = sides(self.lab, direct)
         self.copies += 1
@@ -132,9 +140,32 @@ class Spark(Copier):
             }
         )
 
-    def relay(self, topic: str, sink: str, batch: int) -> None:
+    def _state(self) -> str:
+        """A new directory on HDFS, as a deployed job has."""
+        return f"hdfs://master:8020/checkpoints/bench/{self.begun}/{self.name}-{self.copies}"
+
+    def _ask(self, **asked: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> list[tuple[int, float]]:
+        """Wait for the end of the copy; records and seconds of its batches. RuntimeError when it did not end well."""
+        assert self.process.stdout is not None
+        said = json.loads(self.process.stdout.readline() or "{}")
+        if said.get("code", 1) and "ready" not in said:
+            raise RuntimeError(f"Spark's copy {self.copies} ended with {said.get('code')}: see {self.log}")
+        return [(records, seconds) for records, seconds in said.get("batches", [])]
+
+
+class Bare(Spark):
+    """The same for the bare job, with nothing but its own."""
+
+    name, java = "bare", ""
+
+    def begin(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:
         """Ask for a copy by the bare job."""
-        source, there = sides(self.lab)
+        source, there = sides(self.lab, direct)
         self.copies += 1
         arguments = [
             f"--source-bootstrap={','.join(source)}",
@@ -148,54 +179,45 @@ class Spark(Copier):
         ]
         self._ask(relay=arguments)
 
-    def _state(self) -> str:
-        """A new directory on HDFS, as a deployed job has."""
-        return f"hdfs://master:8020/checkpoints/bench/{self.begun}/{self.copies}"
-
-    def _ask(self, **asked: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> list[tuple[int, float]]:
-        """Wait for the end of the copy; records and seconds of its batches. RuntimeError when it did not end well."""
-        assert self.process.stdout is not None
-        said = json.loads(self.process.stdout.readline() or "{}")
-        if said.get("code", 1) and "ready" not in said:
-            raise RuntimeError(f"Spark's copy {self.copies} ended with {said.get('code')}: see {self.log}")
-        return [(records, seconds) for records, seconds in said.get("batches", [])]
-
 
 class Mirror(Copier):
-    """MirrorMaker 2's source connector in a Connect worker: bytes as they are, no syncs of any kind."""
+    """MirrorMaker 2's source connector in a Connect worker: bytes as they are, no syncs of any kind.
 
-    def __init__(self, lab: Lab) -> None:
+    `tuned`: with what else the relay is deployed with, its JVM's option and its sockets' buffers.
+    """
+
+    def __init__(self, lab: Lab, tuned: bool = False) -> None:
+        self.address = f"http://127.0.0.1:{8084 if tuned else 8083}"
+        self.consumer = {f"consumer.{key}": value for key, value in RECEIVE.items()} if tuned else {}
+        self.alias = ""
+        producer = {**PRODUCER, **(SEND if tuned else {})}
         worker = {
             "bootstrap.servers": ",".join(sides(lab)[1]),
-            "listeners": "http://127.0.0.1:8083",
+            "listeners": self.address,
             "offset.storage.file.filename": "offsets",
             **{
                 f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"
                 for part in ("key", "value", "header")
             },
-            **{f"producer.{key}": value for key, value in PRODUCER.items()},
+            **{f"producer.{key}": value for key, value in producer.items()},
         }
         name = "worker.properties"
-        java = [
-            "java",
-            f"-Xmx{HEAP}",
-            JAVA,
-            f"-Dlog4j2.configurationFile={LOGGING}",
-            "-cp",
-            f"{BUILD / 'jars/kafka'}/*",
-        ]
+        java = ["java", f"-Xmx{HEAP}", *([JAVA] if tuned else [])]
+        java += [f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{BUILD / 'jars/kafka'}/*"]
         command = [*java, "org.apache.kafka.connect.cli.ConnectStandalone", name]
-        super().__init__(lab, MIRROR, command, {}, {name: "".join(f"{k}={v}\n" for k, v in worker.items())})
+        super().__init__(
+            lab,
+            "mirror-tuned" if tuned else "mirror",
+            command,
+            {},
+            {name: "".join(f"{k}={v}\n" for k, v in worker.items())},
+        )
         self._await_worker(120)
 
-    def copy(self, topic: str, alias: str) -> None:
-        """Begin a copy of `topic` to `alias.topic`."""
-        source, sink = (",".join(side) for side in sides(self.lab))
+    def begin(self, topic: str, sink: str, batch: int) -> None:
+        """Begin a copy to ALIAS.TOPIC, as it names its topics; it knows no batches."""
+        alias = self.alias = sink.partition(".")[0]
+        source, site = (",".join(side) for side in sides(self.lab))
         self.copies += 1
         self._rest(
             "PUT",
@@ -207,21 +229,29 @@ class Mirror(Copier):
                 "source.cluster.alias": alias,
                 "target.cluster.alias": "site",
                 "source.cluster.bootstrap.servers": source,
-                "target.cluster.bootstrap.servers": sink,
+                "target.cluster.bootstrap.servers": site,
                 "sync.topic.configs.enabled": "false",
                 "sync.topic.acls.enabled": "false",
                 "emit.offset-syncs.enabled": "false",
                 "refresh.topics.enabled": "false",
                 "replication.factor": "1",
+                **self.consumer,
             },
         )
 
-    def stop(self, alias: str) -> None:
-        """End a copy."""
-        self._rest("DELETE", f"/connectors/{alias}")
+    def end(self) -> None:
+        self._rest("DELETE", f"/connectors/{self.alias}")
 
     def _rest(self, verb: str, path: str, body: Mapping[str, str] | None = None) -> Any:
-        command = [*inside(self.lab, HOST), sys.executable, "-c", REST, verb, path, json.dumps(body) if body else ""]
+        command = [
+            *inside(self.lab, HOST),
+            sys.executable,
+            "-c",
+            REST,
+            verb,
+            self.address + path,
+            json.dumps(body) if body else "",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"Connect: {verb} {path}: {done.stderr.strip().splitlines()[-1]}; see {self.log}")

@@ -6,24 +6,28 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.parts import in_turn, median
-from bench.relay_copiers import Copier, Mirror, Spark
+from bench.relay_copiers import Bare, Copier, Mirror, Spark
 from bench.relay_lab import Clusters
 from bench.rows import Row, row
 
-# Records of a copy, and of a batch: the job's default.
-RECORDS, BATCH = 1_000_000, 500_000
+# Records of a copy, long against what a query costs once; and of a batch: the job's default.
+RECORDS, BATCH = 2_000_000, 500_000
 # Bytes of a value: copies to get warm, and the least rate per core as a share of MirrorMaker's.
-SIZES = {1000: (4, 0.8), 200: (1, 0.33)}
+SIZES = {1000: (3, 0.8), 200: (1, 0.33)}
 ROUNDS = 3
 # A copy's first records are not counted: until they come, queries are planned and connections made.
 SKIPPED = 0.2
 PATIENCE = 600.0
-NAMES = ("tagdata", "relay.py", "MirrorMaker 2")
+OURS, BARE, MIRROR, TUNED = "tagdata", "relay.py", "MirrorMaker 2", "MirrorMaker 2 with the relay's JVM option"
+NAMES = (OURS, BARE, MIRROR, TUNED)
 
 
 def cost(clusters: Clusters) -> Iterator[Row]:
     """CPU-seconds per million records, warm; the rate per core is their inverse."""
-    with Mirror(clusters.lab) as mirror, Spark(clusters.lab) as spark:
+    lab = clusters.lab
+    # Each in a process of its own, as it is deployed: what one does would not be what another's compiler learns from.
+    with Spark(lab) as spark, Bare(lab) as bare, Mirror(lab) as mirror, Mirror(lab, tuned=True) as tuned:
+        copiers: dict[str, Copier] = dict(zip(NAMES, (spark, bare, mirror, tuned), strict=True))
         for size, (warm, bar) in SIZES.items():
             topic = clusters.filled(size, RECORDS)
             total = clusters.hq.ends(topic)
@@ -31,10 +35,10 @@ def cost(clusters: Clusters) -> Iterator[Row]:
             def measure(name: str, topic: str = topic, total: int = total, size: int = size) -> Callable[[], float]:
                 def once() -> float:
                     sink = clusters.empty(topic)
-                    begin, end, copier = _copy(name, spark, mirror, topic, sink)
-                    begin()
+                    copier = copiers[name]
+                    copier.begin(topic, sink, BATCH)
                     spent, rate = window(copier, lambda: clusters.site.ends(sink), total)
-                    end()
+                    copier.end()
                     clusters.site.drop(sink)
                     print(f"  {size} B {name}: {spent:.2f} CPU-s per million, {rate:,.0f} records/s", flush=True)
                     return spent
@@ -45,17 +49,6 @@ def cost(clusters: Clusters) -> Iterator[Row]:
             in_turn(warm, *measures)
             yield from _rows(size, bar, dict(zip(NAMES, in_turn(ROUNDS, *measures), strict=True)))
             clusters.hq.drop(topic)
-
-
-def _copy(
-    name: str, spark: Spark, mirror: Mirror, topic: str, sink: str
-) -> tuple[Callable[[], object], Callable[[], object], Copier]:
-    """How a copy begins, how it ends, and whose CPU time counts."""
-    if name == "MirrorMaker 2":
-        alias = sink.partition(".")[0]
-        return lambda: mirror.copy(topic, alias), lambda: mirror.stop(alias), mirror
-    job = spark.tagdata if name == "tagdata" else spark.relay
-    return lambda: job(topic, sink, BATCH), spark.answer, spark
 
 
 def window(copier: Copier, count: Callable[[], int], total: int) -> tuple[float, float]:
@@ -82,7 +75,7 @@ def window(copier: Copier, count: Callable[[], int], total: int) -> tuple[float,
 
 def _rows(size: int, bar: float, found: dict[str, list[float]]) -> Iterator[Row]:
     """Records per CPU-second of two of them, one over the other, round by round."""
-    pairs = (("tagdata", "MirrorMaker 2", bar), ("relay.py", "MirrorMaker 2", None), ("tagdata", "relay.py", None))
+    pairs = ((OURS, MIRROR, bar), (BARE, MIRROR, None), (OURS, BARE, None), (OURS, TUNED, None))
     for one, other, least in pairs:
         ratios = [theirs / ours for ours, theirs in zip(found[one], found[other], strict=True)]
         yield row(

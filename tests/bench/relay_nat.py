@@ -52,8 +52,8 @@ def nat(clusters: Clusters) -> Iterator[Row]:
 def catch_up(clusters: Clusters, spark: Spark, topic: str, batch: int, direct: bool = False) -> float:
     """Seconds that the job takes for a million records, from the batches after its first."""
     sink = clusters.empty(topic)
-    spark.tagdata(topic, sink, batch, direct)
-    _, *batches = spark.answer()
+    spark.begin(topic, sink, batch, direct)
+    _, *batches = spark.end()
     clusters.site.drop(sink)
     return sum(seconds for _, seconds in batches) / sum(records for records, _ in batches) * 1e6
 
