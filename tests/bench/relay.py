@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 
@@ -50,6 +51,7 @@ def main() -> int:
     parser.add_argument("--lab", default="bench", help="the lab's name (default: %(default)s); brought up if need be")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help=f"only these: {', '.join(PARTS)}")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends with it
     begun, stands = time.monotonic(), lifecycle.standing(args.lab)
     # A lab that has all of it is left as it is: a soak may be going on there.
     ready = stands is not None and stands.has(*expand(HOSTS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import sys
 import time
@@ -229,6 +230,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="default: %(default)s")
     parser.add_argument("--rate", type=float, default=0, help="records a second (default: half of what is measured)")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends with it
     ours = lifecycle.standing(args.lab) is None
     if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
         return 1
