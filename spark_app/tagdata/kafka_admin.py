@@ -119,9 +119,9 @@ class Cluster:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic with the cluster's default replication."""
-        empty = java(self.jvm, "java.util.Optional")
-        count = java(self.jvm, "java.util.Optional").of(java(self.jvm, "java.lang.Integer").valueOf(partitions))
-        new = java(self.jvm, "org.apache.kafka.clients.admin.NewTopic")(topic, count, empty.empty())
+        optional = java(self.jvm, "java.util.Optional")
+        count = optional.of(java(self.jvm, "java.lang.Integer").valueOf(partitions))
+        new = java(self.jvm, "org.apache.kafka.clients.admin.NewTopic")(topic, count, optional.empty())
         self._ask(lambda admin: admin.createTopics(self._list([new])).all())
 
     def commit(self, group: str, offsets: Offsets) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from ansible_collections.kafka.natmap.plugins.module_utils import relay_conf
 from bench.relay_lab import cpu_seconds, family, inside
@@ -22,8 +22,7 @@ CORES = 2
 # The relay's own settings of its producer, for all that is compared.
 PRODUCER = {"acks": "all", "linger.ms": "20", "batch.size": "262144", "compression.type": "none"}
 # What else the relay is deployed with.
-JAVA = next(one.value for one in relay_conf.LASTING if one.name == "spark.executor.defaultJavaOptions")
-SEND, RECEIVE = {"send.buffer.bytes": "-1"}, {"receive.buffer.bytes": "-1"}
+JAVA = relay_conf.lasting({"dedup": True})["spark.executor.defaultJavaOptions"]
 # A node of its own: what YARN runs on the others goes on meanwhile.
 HOST, USER = "copier", "yarn"
 LOGGING = ROOT / "tests/lab/files/kafka/etc/kafka/log4j2.properties"
@@ -56,14 +55,15 @@ def workplace(lab: Lab, name: str, files: Mapping[str, str]) -> Path:
 class Copier:
     """A process that copies in the network of a node, as the user whose connections are rewritten."""
 
+    name: str
     answers = False
 
     def __init__(
-        self, lab: Lab, name: str, command: Sequence[str], environment: Mapping[str, str], files: Mapping[str, str]
+        self, lab: Lab, command: Sequence[str], environment: Mapping[str, str], files: Mapping[str, str]
     ) -> None:
         self.lab, self.copies = lab, 0
-        self.folder = workplace(lab, name, files)
-        self.log = BUILD / f"log/bench-{name}.log"
+        self.folder = workplace(lab, self.name, files)
+        self.log = BUILD / f"log/bench-{self.name}.log"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -122,7 +122,7 @@ class Spark(Copier):
         }
         script = str(Path(__file__).with_name("relay_app.py"))
         self.begun = time.strftime("%Y%m%d-%H%M%S")
-        super().__init__(lab, self.name, [sys.executable, "-P", script, "."], environment, {})
+        super().__init__(lab, [sys.executable, "-P", script, "."], environment, {})
         self.end()
 
     def begin(self, topic: str, sink: str, batch: int, direct: bool = False) -> None:
@@ -181,16 +181,15 @@ class Bare(Spark):
 
 
 class Mirror(Copier):
-    """MirrorMaker 2's source connector in a Connect worker: bytes as they are, no syncs of any kind.
+    """MirrorMaker 2's source connector in a Connect worker: bytes as they are, no syncs of any kind."""
 
-    `tuned`: with what else the relay is deployed with, its JVM's option and its sockets' buffers.
-    """
+    name, address = "mirror", "http://127.0.0.1:8083"
+    java: Sequence[str] = ()
+    producer: ClassVar[Mapping[str, str]] = PRODUCER
+    consumer: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, lab: Lab, tuned: bool = False) -> None:
-        self.address = f"http://127.0.0.1:{8084 if tuned else 8083}"
-        self.consumer = {f"consumer.{key}": value for key, value in RECEIVE.items()} if tuned else {}
+    def __init__(self, lab: Lab) -> None:
         self.alias = ""
-        producer = {**PRODUCER, **(SEND if tuned else {})}
         worker = {
             "bootstrap.servers": ",".join(sides(lab)[1]),
             "listeners": self.address,
@@ -199,19 +198,13 @@ class Mirror(Copier):
                 f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"
                 for part in ("key", "value", "header")
             },
-            **{f"producer.{key}": value for key, value in producer.items()},
+            **{f"producer.{key}": value for key, value in self.producer.items()},
         }
         name = "worker.properties"
-        java = ["java", f"-Xmx{HEAP}", *([JAVA] if tuned else [])]
+        java = ["java", f"-Xmx{HEAP}", *self.java]
         java += [f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{BUILD / 'jars/kafka'}/*"]
         command = [*java, "org.apache.kafka.connect.cli.ConnectStandalone", name]
-        super().__init__(
-            lab,
-            "mirror-tuned" if tuned else "mirror",
-            command,
-            {},
-            {name: "".join(f"{k}={v}\n" for k, v in worker.items())},
-        )
+        super().__init__(lab, command, {}, {name: "".join(f"{k}={v}\n" for k, v in worker.items())})
         self._await_worker(120)
 
     def begin(self, topic: str, sink: str, batch: int) -> None:
@@ -235,7 +228,7 @@ class Mirror(Copier):
                 "emit.offset-syncs.enabled": "false",
                 "refresh.topics.enabled": "false",
                 "replication.factor": "1",
-                **self.consumer,
+                **{f"consumer.{key}": value for key, value in self.consumer.items()},
             },
         )
 
@@ -267,3 +260,12 @@ class Mirror(Copier):
                 if time.monotonic() > end or self.process.poll() is not None:
                     raise
                 time.sleep(0.5)
+
+
+class Tuned(Mirror):
+    """The same with what else the relay is deployed with, its JVM's option and its sockets' buffers."""
+
+    name, address = "mirror-tuned", "http://127.0.0.1:8084"
+    java = (JAVA,)
+    producer: ClassVar[Mapping[str, str]] = {**PRODUCER, "send.buffer.bytes": "-1"}
+    consumer: ClassVar[Mapping[str, str]] = {"receive.buffer.bytes": "-1"}

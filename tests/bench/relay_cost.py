@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.parts import in_turn, median
-from bench.relay_copiers import Bare, Copier, Mirror, Spark
+from bench.relay_copiers import Bare, Copier, Mirror, Spark, Tuned
 from bench.relay_lab import Clusters
 from bench.rows import Row, row
 
@@ -19,15 +19,14 @@ ROUNDS = 3
 SKIPPED = 0.2
 PATIENCE = 600.0
 OURS, BARE, MIRROR, TUNED = "tagdata", "relay.py", "MirrorMaker 2", "MirrorMaker 2 with the relay's JVM option"
-NAMES = (OURS, BARE, MIRROR, TUNED)
 
 
 def cost(clusters: Clusters) -> Iterator[Row]:
     """CPU-seconds per million records, warm; the rate per core is their inverse."""
     lab = clusters.lab
     # Each in a process of its own, as it is deployed: what one does would not be what another's compiler learns from.
-    with Spark(lab) as spark, Bare(lab) as bare, Mirror(lab) as mirror, Mirror(lab, tuned=True) as tuned:
-        copiers: dict[str, Copier] = dict(zip(NAMES, (spark, bare, mirror, tuned), strict=True))
+    with Spark(lab) as spark, Bare(lab) as bare, Mirror(lab) as mirror, Tuned(lab) as tuned:
+        copiers: dict[str, Copier] = {OURS: spark, BARE: bare, MIRROR: mirror, TUNED: tuned}
         for size, (warm, bar) in SIZES.items():
             topic = clusters.filled(size, RECORDS)
             total = clusters.hq.ends(topic)
@@ -45,9 +44,9 @@ def cost(clusters: Clusters) -> Iterator[Row]:
 
                 return once
 
-            measures = [measure(name) for name in NAMES]
+            measures = [measure(name) for name in copiers]
             in_turn(warm, *measures)
-            yield from _rows(size, bar, dict(zip(NAMES, in_turn(ROUNDS, *measures), strict=True)))
+            yield from _rows(size, bar, dict(zip(copiers, in_turn(ROUNDS, *measures), strict=True)))
             clusters.hq.drop(topic)
 
 
