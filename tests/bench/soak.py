@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import statistics
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from bench.relay_job import HOSTS, Job, memory, routed
+from bench.relay_job import HOSTS, MEMORY, Job, examined, memory, routed
 from bench.relay_lab import Room, rooms
 from bench.rows import Row, finish, row
 from lab import lifecycle
@@ -26,10 +27,10 @@ FIRST_STEP, WARM, STEP_SECONDS = 50_000, 60.0, 20.0
 # Not all that an hour writes has to lie on the disk: 64 MB segments, six partitions.
 KEPT = {"retention_bytes": str(192 * 1024 * 1024)}
 JUDGED = 2 / 3  # the last 40 minutes of 60
-# A relay that leaked this much would still run for weeks in a container twice its size; below it noise decides.
-GROWTH = 5.0  # percent of the level in an hour
+GROWTH = 5.0  # percent in an hour, of what is resident and of the heap's size
 SAMPLES = BUILD / "bench/soak-samples.jsonl"
 Sample = dict[str, Any]
+Exam = dict[str, dict[str, float]]  # MB by part of the job and by what holds it, as examined() tells
 
 
 class Slope(NamedTuple):
@@ -82,13 +83,16 @@ class Soak:
             print(f"{self.topic}: catches up with {copied:,} records in {took:.1f} s", flush=True)
         return copied / took
 
-    def samples(self, minutes: float, rate: float) -> list[Sample]:
-        """What is seen every ten seconds under that load."""
+    def samples(self, minutes: float, rate: float) -> tuple[list[Sample], list[Exam]]:
+        """What is seen every ten seconds under that load; what each JVM holds where the judged time begins and ends."""
         found: list[Sample] = []
+        exams: list[Exam] = []
         begun = time.monotonic()
         with SAMPLES.open("w") as file, self.hq.feeding(self.topic, SIZE, rate) as feed:
             while (now := time.monotonic() - begun) < minutes * 60:
-                found.append(sample := self._sample(now))
+                if not exams and now >= minutes * 60 * (1 - JUDGED):
+                    exams.append(self._exam())
+                found.append(sample := self._sample(time.monotonic() - begun))
                 file.write(json.dumps(sample) + "\n")
                 file.flush()
                 if len(found) % 6 == 1:
@@ -96,7 +100,11 @@ class Soak:
                 if feed.poll() is not None:
                     raise RuntimeError(f"the feed ended after {now:.0f} s with {feed.returncode}")
                 time.sleep(max(0.0, begun + len(found) * EVERY - time.monotonic()))
-        return found
+            exams.append(self._exam())
+        return found, exams
+
+    def _exam(self) -> Exam:
+        return {name: examined(found) for name, found in self.job.processes(self.application).items()}
 
     def _sample(self, now: float) -> Sample:
         # The sink first: what comes between counts as lag, not as the contrary.
@@ -129,12 +137,13 @@ class Soak:
         return there
 
 
-def rows(samples: Sequence[Sample], rate: float) -> list[Row]:
+def rows(samples: Sequence[Sample], exams: Sequence[Exam], rate: float) -> list[Row]:
     """The judgement, over the last two thirds of the time."""
     judged = [one for one in samples if one["at"] >= samples[-1]["at"] * (1 - JUDGED)]
     times = [one["at"] for one in judged]
     minutes = round((times[-1] - times[0]) / 60)
-    found = [_memory(judged, times, name) for name in judged[-1]["resident"]]
+    found = [_resident(judged, times, name, *(one[name] for one in exams)) for name in exams[-1]]
+    found += [_live((times[-1] - times[0]) / 3600, name, *(one[name] for one in exams)) for name in exams[-1]]
     lag = slope(times, [one["lag"] for one in judged])
     found.append(
         row(
@@ -167,24 +176,32 @@ def rows(samples: Sequence[Sample], rate: float) -> list[Row]:
     return found
 
 
-def _memory(judged: Sequence[Sample], times: Sequence[float], name: str) -> Row:
+def _resident(
+    judged: Sequence[Sample], times: Sequence[float], name: str, first: dict[str, float], last: dict[str, float]
+) -> Row:
     grown = slope(times, [one["resident"][name] for one in judged])
     percent = round(100 * grown.value / grown.level, 2)
-    heaps = [one["heap"][name] for one in judged if one["heap"][name] is not None]
-    quarter = max(1, len(heaps) // 4)
+    most = sorted(set(first) & set(last) - {"live"}, key=lambda key: first[key] - last[key])[:3]
     return row(
         f"{name}: resident memory, growth an hour",
         percent,
         "%",
         GROWTH,
         percent <= GROWTH,
-        **{
-            "MB": grown.level,
-            "least %": 100 * grown.low / grown.level,
-            "most %": 100 * grown.high / grown.level,
-            "heap after GC, least of the first quarter MB": min(heaps[:quarter], default=0),
-            "of the last": min(heaps[-quarter:], default=0),
-        },
+        **{"MB": grown.level, "least %": 100 * grown.low / grown.level, "most %": 100 * grown.high / grown.level},
+        **{f"{key} MB": f"{last[key] - first[key]:+.1f}" for key in most},
+    )
+
+
+def _live(hours: float, name: str, first: dict[str, float], last: dict[str, float]) -> Row:
+    percent = round(100 * (last["live"] - first["live"]) / hours / float(MEMORY.removesuffix("m")), 2)
+    return row(
+        f"{name}: heap that is kept, growth an hour",
+        percent,
+        "% of -Xmx",
+        GROWTH,
+        percent <= GROWTH,
+        **{"first MB": first["live"], "last MB": last["live"]},
     )
 
 
@@ -203,10 +220,10 @@ def soak(one: Soak, minutes: float, rate: float) -> list[Row]:
     most = one.maximum()
     rate = rate or most / 2
     print(f"{one.topic}: catches up at {most:,.0f} records/s; {minutes:g} min at {rate:,.0f}/s", flush=True)
-    samples = one.samples(minutes, rate)
+    samples, exams = one.samples(minutes, rate)
     one.job.stop()
     left = sorted(name for name in map(_name, one.job.look()["files"]) if _is_left(name))
-    found = rows(samples, rate)
+    found = rows(samples, exams, rate)
     found.append(row("files left over in the checkpoint (0 kills)", len(left), "files", 0, not left))
     found.append(row("catches up at", round(most), "records/s", None, True))
     for room in (one.hq, one.site):
@@ -230,6 +247,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="default: %(default)s")
     parser.add_argument("--rate", type=float, default=0, help="records a second (default: half of what is measured)")
     args = parser.parse_args()
+    if not shutil.which("jcmd"):
+        print("jcmd is missing, which asks a JVM what it holds: apt install openjdk-17-jdk-headless", file=sys.stderr)
+        return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends with it
     ours = lifecycle.standing(args.lab) is None
     if lab_command(["up", "--name", args.lab, "--only", *HOSTS]):
