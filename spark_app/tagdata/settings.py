@@ -10,23 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from tagdata.fields import ADDRESS, TOPIC, Fields, Problem, SettingsError
+from tagdata.options import SINK, SOURCE, check_options
 
 NAME = "[a-z0-9][a-z0-9-]{0,59}"
 NAME_FORM = "small letters, digits and hyphens, at most 60"
 ADDRESS_FORM = "host:port"
 TOPIC_FORM = "a topic's name: letters, digits, dot, underscore, hyphen"
-# Options that the job sets itself, in lower case; any other would break one of its promises.
-SOURCE_OWN = re.compile(
-    r"subscribe(pattern)?|assign|(starting|ending)(offsets|timestamp).*|failondataloss|m(ax|in)offsetspertrigger"
-    r"|maxtriggerdelay|minpartitions|maxrecordsperpartition|includeheaders|groupidprefix"
-    r"|kafka\.(bootstrap\.servers|group\.id|client\.id|auto\.offset\.reset|enable\.auto\.commit|(key|value)\.deserializer"
-    r"|interceptor\.classes)"
-)
-SINK_OWN = re.compile(
-    r"topic|includeheaders|kafka\.(bootstrap\.servers|client\.id|transactional\.id|(key|value)\.serializer"
-    r"|interceptor\.classes)"
-)
-SINK_FIXED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}
 
 
 @dataclass(frozen=True)
@@ -216,7 +205,7 @@ def _source(fields: Fields, start: str) -> Source:
     except ValueError:
         form = "earliest, latest or a time with zone such as 2026-01-31T06:00:00+01:00"
         fields.problem("from", f"{source.start!r} will not do", f"give {form}")
-    _refuse_own(fields, source.options, SOURCE_OWN)
+    check_options(fields, source.options, SOURCE)
     fields.done()
     return source
 
@@ -238,18 +227,9 @@ def _sink(fields: Fields) -> Sink:
         fields.problem("topic", "excludes topics and prefix", "choose one way of routing")
     if sink.grow and not sink.keep_partitions:
         fields.problem("grow", "has no meaning with partitions: key", "leave it out, or set partitions: keep")
-    _refuse_own(fields, sink.options, SINK_OWN)
-    for key, allowed in SINK_FIXED.items():
-        if sink.options.get(key, allowed[0]) not in allowed:
-            fields.problem(f"options.{key}", "records could get lost", f"leave it out: it is {allowed[0]}")
+    check_options(fields, sink.options, SINK)
     fields.done()
     return sink
-
-
-def _refuse_own(fields: Fields, options: Mapping[str, str], own: re.Pattern[str]) -> None:
-    for key in options:
-        if own.fullmatch(key.lower()):
-            fields.problem(f"options.{key}", "is set by the job itself", "leave it out")
 
 
 def _shadow_group(top: Fields, default: str) -> str:

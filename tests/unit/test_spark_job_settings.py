@@ -68,11 +68,12 @@ def test_a_replay_has_a_place_and_a_tag_of_its_own() -> None:
 
 
 def test_secrets_are_apart_from_the_rest_and_come_together_again() -> None:
-    source = {**read()["source"], "options": {"kafka.sasl.jaas.config": JAAS, "kafka.sasl.mechanism": "PLAIN"}}
+    login = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    source = {**read()["source"], "options": {"kafka.sasl.jaas.config": JAAS, **login}}
     resolved = relay.relay_settings(read(source=source), APP)
     assert JAAS not in str(relay.relay_public(resolved))
     assert relay.relay_secrets(resolved) == {"source": {"kafka.sasl.jaas.config": JAAS}}
-    assert relay.relay_public(resolved)["source"]["options"] == {"kafka.sasl.mechanism": "PLAIN"}
+    assert relay.relay_public(resolved)["source"]["options"] == login
 
 
 def test_the_nodes_ask_as_the_job_does() -> None:

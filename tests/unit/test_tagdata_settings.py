@@ -102,6 +102,10 @@ def test_routes(route: dict[str, Any], target: str) -> None:
         ("source.options", {"FailOnDataLoss": "false"}, "source.options.FailOnDataLoss"),
         ("source.options", {"kafka.group.id": "x"}, "source.options.kafka.group.id"),
         ("source.options", {"kafka.x": ["y"]}, "source.options.kafka.x"),
+        ("source.options", {"security.protocol": "SSL"}, "source.options.security.protocol"),
+        ("source.options", {"Kafka.fetch.min.bytes": 1}, "source.options.Kafka.fetch.min.bytes"),
+        ("source.options", {"kafka.security.protocol": "SASL-SSL"}, "source.options.kafka.security.protocol"),
+        ("source.options", {"kafka.sasl.mechanism": "PLAIN"}, "source.options.kafka.sasl.mechanism"),
         ("sink.bootstrap", ["a:9092"], "sink.bootstrap"),
         ("sink.topics", {"x": "y"}, "sink.topics.x"),
         ("sink.topics", {"t": "a b"}, "sink.topics.t"),
@@ -111,6 +115,13 @@ def test_routes(route: dict[str, Any], target: str) -> None:
         ("sink.options", {"kafka.acks": 1}, "sink.options.kafka.acks"),
         ("sink.options", {"kafka.enable.idempotence": False}, "sink.options.kafka.enable.idempotence"),
         ("sink.options", {"topic": "x"}, "sink.options.topic"),
+        ("sink.options", {"kafkaConsumer.pollTimeoutMs": 1}, "sink.options.kafkaConsumer.pollTimeoutMs"),
+        ("sink.options", {"kafka.batch.size": "64k"}, "sink.options.kafka.batch.size"),
+        (
+            "sink.options",
+            {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.ssl.truststore.location": "x"},
+            "sink.options.kafka.ssl.truststore.location",
+        ),
         ("limits.max_records_per_batch", 0, "limits.max_records_per_batch"),
         ("limits.max_records_per_second", 1.5, "limits.max_records_per_second"),
         ("limits.max_records_per_second", True, "limits.max_records_per_second"),
@@ -130,6 +141,20 @@ def test_routes(route: dict[str, Any], target: str) -> None:
 )
 def test_refuses(path: str, value: object, where: str) -> None:
     assert where in problems(changed(path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("source.options", {"kafkaConsumer.pollTimeoutMs": 60_000, "kafka.fetch.min.bytes": 1}),
+        ("sink.options", {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "x"}),
+        ("sink.options", {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.truststore.location": "x", "kafka.sasl.mechanism": "PLAIN"}),
+        ("sink.options", {"kafka.batch.size": 65536}),
+    ],
+)  # fmt: skip
+def test_takes_what_spark_and_kafka_heed(path: str, options: dict[str, object]) -> None:
+    side, _ = path.split(".")
+    assert getattr(s.parse(changed(path, options)), side).options == {key: str(one) for key, one in options.items()}
 
 
 def test_refuses_everything_at_once_and_guesses_what_was_meant() -> None:
@@ -167,7 +192,8 @@ def test_says_when_the_file_is_none(tmp_path: Path) -> None:
 
 
 def test_takes_secrets_out_of_texts() -> None:
-    data = changed("sink.options", {"kafka.sasl.jaas.config": "who password='canary';", "kafka.linger.ms": 20})
+    login = {"kafka.security.protocol": "sasl_ssl", "kafka.sasl.jaas.config": "who password='canary';"}
+    data = changed("sink.options", {**login, "kafka.linger.ms": 20})
     text = s.redact("bad: who password='canary'; 20", s.parse(data))
     assert "canary" not in text
     assert text.endswith("20")
