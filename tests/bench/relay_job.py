@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.kafka.natmap.plugins.module_utils import relay_conf
 from bench import maps
 from bench.parts import playbook
 from bench.relay_lab import resident_mb
@@ -126,6 +127,12 @@ def memory(processes: list[int]) -> tuple[float, float | None]:
         except OSError:
             continue
     return resident, heap
+
+
+def container_mb(role: str) -> float:
+    """What YARN lets a `driver` or an `executor` have: its heap, and what the relay asks for beside it."""
+    beside = relay_conf.lasting({"dedup": True})[f"spark.{role}.minMemoryOverhead"]
+    return sum(int(one.removesuffix("m")) for one in (MEMORY, beside)) * 2**20 / 1e6
 
 
 def examined(processes: list[int]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from bench.relay_job import HOSTS, MEMORY, Job, examined, memory, routed
+from bench.relay_job import HOSTS, MEMORY, Job, container_mb, examined, memory, routed
 from bench.relay_lab import Room, rooms
 from bench.rows import Row, finish, row
 from lab import lifecycle
@@ -143,6 +143,7 @@ def rows(samples: Sequence[Sample], exams: Sequence[Exam], rate: float) -> list[
     times = [one["at"] for one in judged]
     minutes = round((times[-1] - times[0]) / 60)
     found = [_resident(judged, times, name, *(one[name] for one in exams)) for name in exams[-1]]
+    found += [_share(samples, name) for name in exams[-1]]
     found += [_live((times[-1] - times[0]) / 3600, name, *(one[name] for one in exams)) for name in exams[-1]]
     lag = slope(times, [one["lag"] for one in judged])
     found.append(
@@ -190,6 +191,15 @@ def _resident(
         percent <= GROWTH,
         **{"MB": grown.level, "least %": 100 * grown.low / grown.level, "most %": 100 * grown.high / grown.level},
         **{f"{key} MB": f"{last[key] - first[key]:+.1f}" for key in most},
+    )
+
+
+def _share(samples: Sequence[Sample], name: str) -> Row:
+    most = max(one["resident"].get(name, 0) for one in samples)
+    size = container_mb("driver" if name == "driver" else "executor")
+    share = round(most / size, 2)
+    return row(
+        f"{name}: the most that was resident : YARN's container", share, "", 1, share < 1, MB=most, container=size
     )
 
 
