@@ -24,7 +24,7 @@ LASTING = (
     Property("spark.yarn.am.attemptFailuresValidityInterval", "1h", "four failures within an hour are one, not four in a year"),
     Property("spark.executor.maxNumFailures", "16", "the same for executors"),
     Property("spark.executor.failuresValidityInterval", "1h", "the same for executors"),
-    Property("spark.driver.minMemoryOverhead", "768m", "YARN ends a container that takes more than its size; beside its heap a driver took 500 MiB, Python among it; 384m by default"),
+    Property("spark.driver.minMemoryOverhead", "768m", "YARN may end a container that takes more than its size; beside its heap a driver took 500 MiB, Python among it; 384m by default"),
     Property("spark.executor.minMemoryOverhead", "512m", "the same; an executor took 300 MiB"),
     Property("spark.executor.defaultJavaOptions", "-XX:G1HeapRegionSize=8m", "a fetch is smaller than half a region, or G1 treats it as humongous and marks the heap for it"),
     Property("spark.ui.retainedJobs", "100", "the driver keeps each batch's jobs, stages and plans: 1000 by default"),
