@@ -62,8 +62,9 @@ def _check_security(fields: Fields, options: Mapping[str, str]) -> None:
         fields.problem("options.kafka.security.protocol", f"{given!r} will not do", mend)
         return
     for part in ("SASL", "SSL"):
-        idle = sorted(key for key in options if key.startswith(f"kafka.{part.lower()}."))
-        if idle and part not in given.upper():
-            meant = " or ".join(one for one in PROTOCOLS if part in one)
+        if part in given.upper():
+            continue
+        meant = " or ".join(one for one in PROTOCOLS if part in one)
+        for key in sorted(key for key in options if key.startswith(f"kafka.{part.lower()}.")):
             wrong = f"has no effect with kafka.security.protocol {given}"
-            fields.problem(f"options.{idle[0]}", wrong, f"set kafka.security.protocol to {meant}, or leave it out")
+            fields.problem(f"options.{key}", wrong, f"set kafka.security.protocol to {meant}, or leave it out")

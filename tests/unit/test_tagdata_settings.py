@@ -157,6 +157,11 @@ def test_takes_what_spark_and_kafka_heed(path: str, options: dict[str, object]) 
     assert getattr(s.parse(changed(path, options)), side).options == {key: str(one) for key, one in options.items()}
 
 
+def test_names_each_option_that_the_protocol_does_not_use() -> None:
+    idle = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": "x", "kafka.ssl.truststore.location": "y"}
+    assert set(problems(changed("source.options", idle))) == {f"source.options.{key}" for key in idle}
+
+
 def test_refuses_everything_at_once_and_guesses_what_was_meant() -> None:
     with pytest.raises(s.SettingsError) as refused:
         s.parse({"nam": "x", "source": {"topics": ["t"], "pattern": "("}, "sink": {"topic": "a", "prefix": "b"}})
